@@ -1,0 +1,1 @@
+"""Demonstrations (Minari, D4RL hdf5) and benchmark data sets."""
