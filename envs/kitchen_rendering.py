@@ -1,0 +1,41 @@
+"""Choosing a way to draw without a screen, before any OpenGL library is loaded.
+
+OpenGL's Python binding settles on one platform when it is first imported, so a backend that fails cannot be
+followed by another in the same process: each is tried in a process of its own.
+"""
+
+import functools
+import os
+import subprocess
+import sys
+
+BACKENDS = ("egl", "osmesa")
+_PROBE = "from mujoco.{0} import GLContext; context = GLContext(8, 8); context.make_current(); context.free()"
+
+
+def prepare_rendering(render_mode: str) -> None:
+    """Choose MUJOCO_GL for drawing to arrays, unless the user did; RuntimeError if nothing can draw here."""
+    if render_mode == "human" or os.environ.get("MUJOCO_GL"):
+        return
+    backend = first_working_backend()
+    if backend is None:
+        raise RuntimeError(
+            "rendering needs OpenGL without a screen, and neither egl nor osmesa works here: install the Debian "
+            "package libosmesa6 (apt-get install libosmesa6), or leave render_mode=None"
+        )
+    os.environ["MUJOCO_GL"] = backend
+
+
+@functools.cache
+def first_working_backend() -> str | None:
+    """The first of egl and osmesa that can make a context on this machine, None if neither can."""
+    return next((backend for backend in BACKENDS if _works(backend)), None)
+
+
+def _works(backend: str) -> bool:
+    environment = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    probe = [sys.executable, "-c", _PROBE.format(backend)]
+    try:
+        return subprocess.run(probe, env=environment, capture_output=True, timeout=60).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
