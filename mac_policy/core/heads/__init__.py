@@ -1,0 +1,7 @@
+"""Univariate conditionals: what a network's numbers mean for one variable."""
+
+from mac_policy.core.heads.base import Conditional, Head
+from mac_policy.core.heads.continuous import Gaussian, GaussianMixture
+from mac_policy.core.heads.discrete import Bernoulli, Categorical
+
+__all__ = ["Bernoulli", "Categorical", "Conditional", "Gaussian", "GaussianMixture", "Head"]

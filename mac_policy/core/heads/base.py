@@ -1,0 +1,140 @@
+"""What every head and every univariate conditional has: shapes, checks, explicit randomness."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+class Conditional(Protocol):
+    """Univariate distributions, one for each entry of ``batch_shape`` (usually ``(B, N)``)."""
+
+    @property
+    def batch_shape(self) -> torch.Size: ...
+
+    @property
+    def mode(self) -> Tensor: ...
+
+    @property
+    def mean(self) -> Tensor: ...
+
+    def log_prob(self, x: Tensor) -> Tensor: ...
+
+    def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor: ...
+
+    def log_prob_grid(self, points: Tensor) -> Tensor: ...
+
+
+class Head(nn.Module, ABC):
+    """Turns the numbers a network gives for a variable into that variable's conditional.
+
+    ``num_params`` numbers are read for each variable; an observed value is shown to a network as
+    ``num_features`` numbers. Values that nobody uses (unseen, not asked for) may be anything, NaN
+    included: ``check`` looks only where it is told to.
+    """
+
+    num_params: int
+    num_features: int
+    discrete: bool
+    allowed: str
+    """The values a variable can have, in words, for error messages."""
+
+    @abstractmethod
+    def features(self, x: Tensor) -> Tensor:
+        """``(...)`` values to ``(..., num_features)`` numbers of about unit size."""
+
+    @abstractmethod
+    def forward(
+        self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> Conditional:
+        """``(..., num_params)`` to conditionals of batch shape ``(...)``.
+
+        ``variables`` (...) long says which variable each entry is (by default 0..N-1 along the last axis);
+        only heads that treat variables differently look at it. ``generator`` is for heads whose density
+        is estimated with random numbers.
+        """
+
+    @abstractmethod
+    def valid(self, x: Tensor) -> Tensor:
+        """``(...)`` bool: whether each value is one the head can have."""
+
+    def loss(
+        self,
+        params: Tensor,
+        x: Tensor,
+        generator: torch.Generator | None = None,
+        variables: Tensor | None = None,
+    ) -> Tensor:
+        """``(...)`` training loss for each variable, -log p(x) unless a head says otherwise."""
+        conditional: Conditional = self(params, variables, generator)
+        return -conditional.log_prob(x)
+
+    def check(self, x: Tensor, where: Tensor) -> None:
+        """Raises ValueError naming the first value in ``where`` that the head cannot have."""
+        bad = where & ~self.valid(x)
+        if bool(bad.any()):
+            index = tuple(bad.nonzero()[0].tolist())
+            raise ValueError(f"x{list(index)} is {x[index].item()}: it must be {self.allowed}")
+
+    def _read(self, params: Tensor) -> Tensor:
+        if params.ndim < 1 or params.shape[-1] != self.num_params:
+            raise ValueError(
+                f"params have shape {tuple(params.shape)}: the last axis must hold the "
+                f"{self.num_params} parameters of {type(self).__name__}"
+            )
+        return at_least_float32(params)
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Half precision and integers become float32; float32 and float64 stay."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def bounded(raw: Tensor, low: float, high: float) -> Tensor:
+    """Smoothly keeps ``raw`` inside [low, high]; near the identity well inside, monotone everywhere."""
+    floored = low + nn.functional.softplus(raw - low)
+    return (high - nn.functional.softplus(high - floored)).clamp(low, high)
+
+
+def uniform(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Uniform numbers strictly inside (0, 1), with the dtype and device of ``like``.
+
+    Without a generator a fresh one is seeded by the operating system: the global state stays untouched.
+    """
+    if generator is None:
+        generator = torch.Generator(device=like.device)
+        generator.seed()
+    u = torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator)
+    eps = torch.finfo(like.dtype).eps
+    return u.clamp(eps, 1 - eps)
+
+
+def draw_index(logits: Tensor, generator: torch.Generator | None) -> Tensor:
+    """``(..., K)`` logits to ``(...)`` long drawn from softmax(logits), by inverting the CDF."""
+    cdf = logits.softmax(-1).cumsum(-1)
+    u = uniform(logits.shape[:-1], logits, generator)[..., None]
+    below: Tensor = (cdf <= u * cdf[..., -1:]).sum(-1)
+    return below.clamp(max=logits.shape[-1] - 1)
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """``(..., K)`` and ``(...)`` long to ``(...)``: the chosen entry of the last axis."""
+    return x.gather(-1, index[..., None])[..., 0]
+
+
+def check_temperature(temperature: float) -> None:
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}: it must be greater than 0")
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}: it must be an integer of at least {least}")
+
+
+def check_between(name: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{name} is {value!r}: it must be an integer in {low}..{high}")

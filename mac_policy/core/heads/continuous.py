@@ -1,0 +1,198 @@
+"""Heads for real values: Gaussian and a mixture of Gaussians."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from mac_policy.core.heads.base import (
+    Head,
+    at_least_float32,
+    bounded,
+    check_at_least,
+    check_temperature,
+    draw_index,
+    take,
+    uniform,
+)
+
+MIN_LOG_STD = -7.0
+MAX_LOG_STD = 7.0
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def normal(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Standard normal numbers with the dtype and device of ``like``, by inverting the CDF."""
+    noise: Tensor = torch.special.ndtri(uniform(shape, like, generator))
+    return noise
+
+
+def gaussian_log_prob(x: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    return -0.5 * ((x - mean) * (-log_std).exp()).square() - log_std - HALF_LOG_2PI
+
+
+class GaussianConditional:
+    """N(mean, std^2); p^(1/T) is N(mean, T std^2), so temperature T samples with std sqrt(T)."""
+
+    def __init__(self, mean: Tensor, log_std: Tensor) -> None:
+        self.mean = mean  # (...)
+        self.log_std = log_std  # (...)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.mean.shape
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        return gaussian_log_prob(x, self.mean, self.log_std)
+
+    def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
+        check_temperature(temperature)
+        noise = normal(self.mean.shape, self.mean, generator)
+        return self.mean + math.sqrt(temperature) * self.log_std.exp() * noise
+
+    @property
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def log_prob_grid(self, points: Tensor) -> Tensor:
+        return gaussian_log_prob(points, self.mean[..., None], self.log_std[..., None])
+
+
+class MixtureConditional:
+    """sum_k w_k N(m_k, s_k^2).
+
+    Temperature acts on each component: logits / T and s_k sqrt(T). That is p^(1/T) for one component and
+    close to it for components far apart. ``mode`` is the component mean of highest density.
+    """
+
+    def __init__(self, logits: Tensor, means: Tensor, log_stds: Tensor) -> None:
+        self.log_weights = logits.log_softmax(-1)  # (..., K)
+        self.means = means  # (..., K)
+        self.log_stds = log_stds  # (..., K)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.means.shape[:-1]
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        parts = gaussian_log_prob(x[..., None], self.means, self.log_stds)
+        return (self.log_weights + parts).logsumexp(-1)
+
+    def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
+        return self.tempered(temperature).draw(generator)
+
+    def tempered(self, temperature: float) -> MixtureConditional:
+        """The mixture at this temperature."""
+        check_temperature(temperature)
+        shift = 0.5 * math.log(temperature)
+        return MixtureConditional(self.log_weights / temperature, self.means, self.log_stds + shift)
+
+    def draw(self, generator: torch.Generator | None) -> Tensor:
+        component = draw_index(self.log_weights, generator)
+        noise = normal(component.shape, self.means, generator)
+        return take(self.means, component) + take(self.log_stds, component).exp() * noise
+
+    def expand_last(self, size: int) -> MixtureConditional:
+        """The same mixtures repeated along a new last batch axis: ``(...)`` becomes ``(..., size)``."""
+        parts = (self.log_weights, self.means, self.log_stds)
+        return MixtureConditional(*(p[..., None, :].expand(*p.shape[:-1], size, p.shape[-1]) for p in parts))
+
+    @property
+    def mean(self) -> Tensor:
+        return (self.log_weights.exp() * self.means).sum(-1)
+
+    @property
+    def mode(self) -> Tensor:
+        density = self.expand_last(self.means.shape[-1]).log_prob(self.means)  # (..., K)
+        return take(self.means, density.argmax(-1))
+
+    def log_prob_grid(self, points: Tensor) -> Tensor:
+        return self.expand_last(1).log_prob(points)
+
+
+class _RealHead(Head):
+    discrete = False
+    num_features = 1
+    allowed = "a finite number"
+
+    def features(self, x: Tensor) -> Tensor:
+        return at_least_float32(x)[..., None]
+
+    def valid(self, x: Tensor) -> Tensor:
+        return x.isfinite()
+
+
+def check_min_log_std(min_log_std: float | None) -> float:
+    if min_log_std is None:
+        return MIN_LOG_STD
+    if not MIN_LOG_STD <= min_log_std < MAX_LOG_STD:
+        raise ValueError(
+            f"min_log_std is {min_log_std}: it must be None or a number "
+            f"from {MIN_LOG_STD} up to {MAX_LOG_STD}"
+        )
+    return min_log_std
+
+
+class Gaussian(_RealHead):
+    """N(a, exp(b)^2) of the parameters (a, b); (0, 0) is close to the standard normal.
+
+    b is kept smoothly inside [min_log_std, 7]; None is -7, a standard deviation of about 1e-3.
+    """
+
+    num_params = 2
+
+    def __init__(self, min_log_std: float | None = None) -> None:
+        super().__init__()
+        self.min_log_std = check_min_log_std(min_log_std)
+
+    def forward(
+        self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> GaussianConditional:
+        mean, raw = self._read(params).unbind(-1)
+        return GaussianConditional(mean, bounded(raw, self.min_log_std, MAX_LOG_STD))
+
+    def extra_repr(self) -> str:
+        return f"min_log_std={self.min_log_std}"
+
+
+class GaussianMixture(_RealHead):
+    """A mixture of K Gaussians by K logits, K means and K log standard deviations.
+
+    Zero parameters give about the standard normal, made of components that differ: their means start at
+    quantiles of it, so that they are not equal copies which equal gradients would keep equal. The log
+    standard deviations are kept smoothly inside [min_log_std, 7]; None is -7. A floor (exp(-1.5) in
+    normalised units, say) keeps the likelihood from running after single data points.
+
+        head = GaussianMixture(20, min_log_std=-1.5)
+        head(network_output).log_prob(actions)
+    """
+
+    spread: Tensor
+
+    def __init__(self, num_components: int, min_log_std: float | None = None) -> None:
+        super().__init__()
+        check_at_least("num_components", num_components, 1)
+        self.num_components = num_components
+        self.min_log_std = check_min_log_std(min_log_std)
+        self.num_params = 3 * num_components
+        self.register_buffer("spread", component_spread(num_components), persistent=False)
+        self.initial_log_std = math.log(0.6) if num_components > 1 else 0.0
+
+    def forward(
+        self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> MixtureConditional:
+        logits, means, raw = self._read(params).chunk(3, -1)
+        log_stds = bounded(raw + self.initial_log_std, self.min_log_std, MAX_LOG_STD)
+        return MixtureConditional(logits, means + self.spread.to(means.dtype), log_stds)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_components}, min_log_std={self.min_log_std}"
+
+
+def component_spread(num_components: int) -> Tensor:
+    """``(K,)`` where components start: 0.8 times the standard normal's quantiles (0 for one component)."""
+    levels = (torch.arange(num_components, dtype=torch.float64) + 0.5) / num_components
+    quantiles: Tensor = torch.special.ndtri(levels)
+    return (0.8 * quantiles).to(torch.get_default_dtype())

@@ -1,0 +1,105 @@
+"""Fully connected set networks: plain (the paper's policies) and residual (ACE's tables)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mac_policy.core.networks.base import SetNetwork, check_sizes, small_output
+from mac_policy.core.networks.embeddings import StepEmbedding
+
+
+class ResidualBlock(nn.Module):
+    """h + W2 relu(W1 relu(h)), the block of ACE's networks."""
+
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        inner = self.first(hidden.relu())
+        out: Tensor = hidden + self.second(self.dropout(inner.relu()))
+        return out
+
+
+def hidden_layers(inputs: int, width: int, depth: int, residual: bool, dropout: float = 0.0) -> nn.Sequential:
+    """``depth`` hidden layers with ReLU, or one layer and ``depth`` residual blocks and ReLU."""
+    layers: list[nn.Module] = [nn.Linear(inputs, width)]
+    if residual:
+        layers += [ResidualBlock(width, dropout) for _ in range(depth)]
+        return nn.Sequential(*layers, nn.ReLU())
+    layers.append(nn.ReLU())
+    for _ in range(depth - 1):
+        layers += [nn.Dropout(dropout)] if dropout else []
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    for layer in layers:
+        if isinstance(layer, nn.Linear):
+            # The default initialisation halves the signal at every ReLU layer.
+            nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+    return nn.Sequential(*layers)
+
+
+class MLP(SetNetwork):
+    """One fully connected network over [seen values, evidence bits, context, step, mode].
+
+    ``residual=False``: ``depth`` hidden layers (the MAC paper's kitchen policy: width 2048, depth 8).
+    ``residual=True``: ``depth`` residual blocks of two layers, the evidence shown again to the output layer
+    (ACE: 4 blocks). ``step_dim`` > 0 concatenates a sinusoidal embedding of the share of variables seen
+    (SFARM's tables), ``num_modes`` > 0 one of the mode.
+
+        network = MLP(num_variables=9, num_features=1, num_params=60, context_dim=30, width=2048, depth=8)
+        network(features, evidence, network.encode(observation))  # (B, 9, 60)
+    """
+
+    def __init__(
+        self,
+        *,
+        num_variables: int,
+        num_features: int,
+        num_params: int,
+        context_dim: int = 0,
+        num_modes: int = 0,
+        width: int = 256,
+        depth: int = 3,
+        residual: bool = False,
+        step_dim: int = 0,
+        mode_dim: int = 16,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            num_variables=num_variables,
+            num_features=num_features,
+            num_params=num_params,
+            context_dim=context_dim,
+            num_modes=num_modes,
+        )
+        check_sizes(width=width, depth=depth, mode_dim=mode_dim)
+        check_sizes(0, step_dim=step_dim)
+        self.step = StepEmbedding(step_dim) if step_dim else None
+        self.mode = nn.Embedding(num_modes, mode_dim) if num_modes else None
+        inputs = num_variables * (num_features + 1) + context_dim + step_dim + (mode_dim if num_modes else 0)
+        self.hidden = hidden_layers(inputs, width, depth, residual, dropout)
+        self.residual = residual
+        self.output = nn.Linear(width + (num_variables if residual else 0), num_variables * num_params)
+        small_output(self.output)
+
+    def forward(
+        self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
+    ) -> Tensor:
+        visible = self._visible(features, evidence, encoded, mode)
+        bits = evidence.to(visible.dtype)
+        parts = [visible.flatten(1), bits]
+        if encoded is not None:
+            parts.append(encoded)
+        if self.step is not None:
+            parts.append(self.step(evidence, visible.dtype))
+        if self.mode is not None:
+            parts.append(self.mode(mode))
+        hidden = self.hidden(torch.cat(parts, -1))
+        if self.residual:
+            hidden = torch.cat([hidden, bits.to(hidden.dtype)], -1)
+        out: Tensor = self.output(hidden)
+        return out.view(-1, self.num_variables, self.num_params)
