@@ -1,0 +1,56 @@
+"""One demonstration, and where a set of them comes from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of T steps."""
+
+    observations: Floats
+    """(T+1, obs); the last row is the one after the last action (repeated when the source has none)."""
+    actions: Floats
+    """(T, act): the labels to train on."""
+    rewards: Floats
+    """(T,)"""
+    terminations: Bools
+    """(T,)"""
+    truncations: Bools
+    """(T,)"""
+    completed: tuple[str, ...] = ()
+    """The tasks done, in the order they were done."""
+    executed: Floats | None = None
+    """(T, act): the actions really executed, where they differ from the labels (collection noise)."""
+    seed: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where demonstrations come from; it travels into every result made with them."""
+
+    name: str
+    kind: str
+    """'human', 'scripted', or 'minari' for a data set that does not say."""
+    sha256: str
+    """Of the content as loaded (`content_sha256`), whatever file format it came from."""
+    episodes: int
+    steps: int
+    location: str = ""
+    """The file, folder or data-set id that was read."""
+
+    def as_dict(self) -> dict[str, object]:
+        """The `dataset` entry of results.json and of a policy's config.json."""
+        entry = asdict(self)
+        return {"name": entry.pop("name"), "source": entry.pop("kind"), **entry}
