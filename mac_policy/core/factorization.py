@@ -1,0 +1,185 @@
+"""Which conditionals are trained, and along which path a query is answered."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from mac_policy.core.checks import check_choice, check_count, check_disjoint, check_mask, check_order
+from mac_policy.core.induced import PROTOCOLS, QUERIES, induced_edge_law, is_tabulable, mask_law, tabulable
+from mac_policy.core.masks import MaskDistribution, UniformCardinality
+from mac_policy.core.orders import lexicographic, positions
+from mac_policy.core.paths import PathDraw, PathLaw, SimulatedPaths, TabulatedPaths
+from mac_policy.core.subsets import draw_below, uniform_subsets
+
+GIVEN = -1  # the rank of a variable that is evidence from the start
+
+
+class TrainingMasks(NamedTuple):
+    """What one training step asks of the model; the loss is - sum_i weights_i log p(x_i | x_evidence)."""
+
+    evidence: Tensor  # (n, N) bool
+    weights: Tensor  # (n, N) float, >= 0, zero on evidence
+    mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
+
+    def to(self, device: torch.device | str) -> TrainingMasks:
+        return TrainingMasks(*(None if t is None else t.to(device) for t in self))
+
+
+class Factorization(Protocol):
+    """The one object that training and inference share, so that both walk the same paths."""
+
+    num_variables: int
+    deterministic: bool  # whether `ranks` is a function of the masks alone
+
+    def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks: ...
+
+    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The step 0, 1, ... at which each queried variable is answered, (n, N) long.
+
+        Given variables have rank -1, those neither given nor asked rank N. Equal ranks are answered together.
+        """
+        ...
+
+    def path_mode(self, n: int) -> Tensor | None:
+        """The activation mode a network is told along these paths (n,), None where there are no modes."""
+        ...
+
+
+class UniformOrder:
+    """ARDM: a random order, a uniform step of it, all unseen variables weighted alike.
+
+    >>> masks = UniformOrder(9).training_masks(4)
+    """
+
+    deterministic = False
+
+    def __init__(self, num_variables: int) -> None:
+        self.num_variables = check_count("num_variables", num_variables)
+
+    def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
+        seen = draw_below(torch.full((n,), self.num_variables), generator)
+        evidence = uniform_subsets(seen, self.num_variables, generator)
+        return TrainingMasks(evidence, parallel_weights(evidence))
+
+    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(query, given, self.num_variables)
+        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query, given)
+
+    def path_mode(self, n: int) -> None:
+        return None
+
+
+class MaskTuned:
+    """MAC: trains the conditionals that queries with masks ~ M meet, as often as they meet them.
+
+    query: 'marginal' (M gives the variables asked for), 'conditional' (`evidence_masks` gives the evidence, all the
+    rest is asked for), 'both' (half and half). protocol: 'largest' walks in canonical order (w-MAC), 'random' in a
+    random one (w-RND). weights: 'parallel' trains every unseen variable alike (the paper), 'edge' each by how often
+    it is asked next given that evidence. path_weighting: see `induced_edge_law`.
+
+    The paper's MAC is the default; its ablations are protocol='random', cardinality_reweighting=False, and
+    path_weighting='last' (ablation A). For N <= 16 masks come from an exact table, beyond from exact paths.
+
+    >>> masks = MaskTuned(UniformCardinality(9)).training_masks(4)
+    """
+
+    def __init__(
+        self,
+        test_masks: MaskDistribution,
+        order: Tensor | None = None,
+        query: str = "marginal",
+        protocol: str = "largest",
+        cardinality_reweighting: bool = True,
+        weights: str = "parallel",
+        path_weighting: str = "mean",
+        evidence_masks: MaskDistribution | None = None,
+    ) -> None:
+        check_choice("query", query, (*QUERIES, "both"))
+        check_choice("protocol", protocol, PROTOCOLS)
+        self._edge_weights = check_choice("weights", weights, ("parallel", "edge")) == "edge"
+        self.num_variables = check_count("num_variables", test_masks.num_variables)
+        self.order = lexicographic(self.num_variables) if order is None else check_order(order, self.num_variables)
+        self.deterministic = protocol == "largest"
+        kinds = QUERIES if query == "both" else (query,)
+        starts = {"marginal": test_masks, "conditional": evidence_masks or as_evidence(test_masks)}
+        self._laws = [
+            _path_law(starts[kind], self.order, kind, protocol, path_weighting, cardinality_reweighting)
+            for kind in kinds
+        ]
+
+    def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
+        evidence, following = self._draw(n, generator)
+        return TrainingMasks(evidence, following if self._edge_weights else parallel_weights(evidence))
+
+    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(query, given, self.num_variables)
+        if self.deterministic:
+            return ranks_in_order(self.order, query, given)
+        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query, given)
+
+    def path_mode(self, n: int) -> None:
+        return None
+
+    def _draw(self, n: int, generator: torch.Generator | None) -> PathDraw:
+        if len(self._laws) == 1:
+            return self._laws[0].sample(n, self._edge_weights, generator)
+        marginal = torch.rand(n, generator=generator) < 0.5
+        rows = torch.argsort(torch.argsort(~marginal, stable=True))  # where each row stands when marginal ones lead
+        first = int(marginal.sum())
+        draws = [
+            law.sample(m, self._edge_weights, generator) for law, m in zip(self._laws, (first, n - first), strict=True)
+        ]
+        following = torch.cat([d.next for d in draws])
+        return PathDraw(
+            torch.cat([d.evidence for d in draws])[rows], following[rows] if self._edge_weights else following
+        )
+
+
+def _path_law(
+    start: MaskDistribution, order: Tensor, kind: str, protocol: str, path_weighting: str, reweighting: bool
+) -> PathLaw:
+    if is_tabulable(start):
+        edges = induced_edge_law(start, order, query=kind, protocol=protocol, path_weighting=path_weighting)
+        return TabulatedPaths(tabulable(start), mask_law(edges, reweighting), edges)
+    lexicographical = torch.equal(order, lexicographic(len(order)))
+    return SimulatedPaths(start, None if lexicographical else order, kind, protocol, path_weighting, reweighting)
+
+
+def as_evidence(query_masks: MaskDistribution) -> MaskDistribution:
+    """The evidence law that goes with a law of queries: a cardinality of 0..N-1 where queries have 1..N."""
+    if isinstance(query_masks, UniformCardinality) and query_masks.low > 0:
+        return UniformCardinality(query_masks.num_variables, query_masks.low - 1, query_masks.high - 1)
+    return query_masks
+
+
+def parallel_weights(evidence: Tensor) -> Tensor:
+    """1 / (N - |e|) for every unseen variable: the mean over them. (n, N)"""
+    unseen = (~evidence).float()
+    return unseen / unseen.sum(1, keepdim=True).clamp(min=1)
+
+
+def ranks_in_order(order: Tensor, query: Tensor, given: Tensor) -> Tensor:
+    """Ranks along one canonical order for all rows."""
+    by_place = (query[:, order].cumsum(1) - 1)[:, positions(order)]
+    return mark_ranks(by_place, query, given)
+
+
+def ranks_by_key(keys: Tensor, query: Tensor, given: Tensor) -> Tensor:
+    """Ranks in the order of each row's own keys (n, N)."""
+    by_key = keys.masked_fill(~query, torch.inf).argsort(1).argsort(1)
+    return mark_ranks(by_key, query, given)
+
+
+def mark_ranks(ranks: Tensor, query: Tensor, given: Tensor) -> Tensor:
+    """Ranks of the queried, -1 for the given, N for the others."""
+    return torch.where(query, ranks, torch.where(given, GIVEN, query.shape[1]))
+
+
+def check_query(query: Tensor, given: Tensor, num_variables: int) -> tuple[Tensor, Tensor]:
+    query = check_mask("query", query, None, num_variables)
+    given = check_mask("given", given, len(query), num_variables)
+    check_disjoint(query, given)
+    return query, given

@@ -1,0 +1,135 @@
+"""The exact law over all 2^N masks that a decomposition protocol induces (N <= 16).
+
+A query mask e ~ M is decomposed along a path of edges (i, e'): variable i is asked given e'. `induced_edge_law`
+walks the lattice of masks once, cardinality by cardinality, and adds up how often every edge is met.
+Masks are rows of `all_masks(N)`: bit i of the row number stands for variable i.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mac_policy.core.checks import check_choice, check_order
+from mac_policy.core.masks import MaskDistribution, TabulatedMasks, all_masks
+from mac_policy.core.orders import lexicographic, positions
+
+LARGEST_TABLE = 16  # variables; 2^16 masks x 16 edges of float64 are 8 MB
+
+QUERIES = ("marginal", "conditional")
+PROTOCOLS = ("largest", "random")
+PATH_WEIGHTINGS = ("mean", "sum", "last")
+
+
+def induced_edge_law(
+    test_masks: TabulatedMasks,
+    order: Tensor | None = None,
+    *,
+    query: str = "marginal",
+    protocol: str = "largest",
+    path_weighting: str = "mean",
+) -> Tensor:
+    """Probability of every edge (evidence e, next variable i): (2^N, N) float64, summing to 1.
+
+    query 'marginal': M gives the variables asked for, the path leads from the empty mask to them.
+    query 'conditional': M gives the evidence, the path leads from it to the full mask.
+    protocol 'largest' walks in canonical order (w-MAC), 'random' in a uniformly random one (w-RND).
+    path_weighting 'mean' lets every query count once (the papers' sampler and Table 7), 'sum' every edge (Eq. 6),
+    'last' only the last edge of a marginal query (redundancy reduced, edges not tuned: ablation A of Fig. 3).
+    """
+    check_choice("query", query, QUERIES)
+    check_choice("protocol", protocol, PROTOCOLS)
+    check_choice("path_weighting", path_weighting, PATH_WEIGHTINGS)
+    if query == "conditional" and path_weighting == "last":
+        raise ValueError("path_weighting 'last' is for marginal queries; allowed here are 'mean' and 'sum'")
+    n = test_masks.num_variables
+    masks = tabulable(test_masks)
+    place = positions(lexicographic(n) if order is None else check_order(order, n))
+    length = masks.sum(1) if query == "marginal" else n - masks.sum(1)
+    start = test_masks.log_prob(masks).exp() * (length > 0)
+    if path_weighting == "mean":
+        start = start / length.clamp(min=1)
+    walk = _walk_down if query == "marginal" else _walk_up
+    edges = walk(start, masks, place, protocol, only_first=path_weighting == "last")
+    if not edges.sum() > 0:
+        raise ValueError("the test masks ask for nothing: every one is empty (marginal) or full (conditional)")
+    return edges / edges.sum()
+
+
+def induced_mask_distribution(
+    test_masks: TabulatedMasks,
+    order: Tensor | None = None,
+    *,
+    query: str = "marginal",
+    protocol: str = "largest",
+    cardinality_reweighting: bool = False,
+    path_weighting: str = "mean",
+) -> Tensor:
+    """The probability of every mask as evidence in training, D(e) = sum_i D(i, e), (2^N,) float64.
+
+    With cardinality reweighting D(e) is multiplied by 1 + |e| and normalised again.
+
+    >>> table = induced_mask_distribution(UniformCardinality(12))
+    >>> round(table[1].item(), 6)  # only variable 0 is seen
+    0.076389
+    """
+    edges = induced_edge_law(test_masks, order, query=query, protocol=protocol, path_weighting=path_weighting)
+    return mask_law(edges, cardinality_reweighting)
+
+
+def mask_law(edges: Tensor, cardinality_reweighting: bool) -> Tensor:
+    """From an edge law (2^N, N) to the law of its evidence masks (2^N,)."""
+    law = edges.sum(1)
+    if cardinality_reweighting:
+        law = law * (1 + all_masks(edges.shape[1]).sum(1))
+    return law / law.sum()
+
+
+def is_tabulable(test_masks: MaskDistribution) -> bool:
+    return isinstance(test_masks, TabulatedMasks) and test_masks.num_variables <= LARGEST_TABLE
+
+
+def tabulable(test_masks: MaskDistribution) -> Tensor:
+    """All masks of a distribution that can be tabulated; otherwise a ValueError that says why not."""
+    if not isinstance(test_masks, TabulatedMasks):
+        raise ValueError(f"{type(test_masks).__name__} has no log_prob(masks), which an exact table needs")
+    if test_masks.num_variables > LARGEST_TABLE:
+        raise ValueError(f"an exact table is for at most {LARGEST_TABLE} variables, got {test_masks.num_variables}")
+    return all_masks(test_masks.num_variables)
+
+
+def _walk_down(start: Tensor, masks: Tensor, place: Tensor, protocol: str, only_first: bool) -> Tensor:
+    """Edge masses of walks that start with mass `start` (2^N,) and remove a variable a step."""
+    flow, edges = start.clone(), torch.zeros(masks.shape, dtype=torch.float64)
+    removal = _step_law(masks, place, protocol, largest=True)
+    bit = 1 << torch.arange(masks.shape[1])
+    for cardinality in range(masks.shape[1], 0, -1):
+        codes = (masks.sum(1) == cardinality).nonzero()[:, 0]
+        mass = (start if only_first else flow)[codes, None] * removal[codes]  # (m, N)
+        row, variable = masks[codes].nonzero(as_tuple=True)
+        below = codes[row] - bit[variable]
+        edges.index_put_((below, variable), mass[row, variable], accumulate=True)
+        flow.index_add_(0, below, mass[row, variable])
+    return edges
+
+
+def _walk_up(start: Tensor, masks: Tensor, place: Tensor, protocol: str, only_first: bool) -> Tensor:
+    """Edge masses of walks that start with mass `start` (2^N,) and add a variable a step."""
+    flow, edges = start.clone(), torch.zeros(masks.shape, dtype=torch.float64)
+    addition = _step_law(~masks, place, protocol, largest=False)
+    bit = 1 << torch.arange(masks.shape[1])
+    for cardinality in range(masks.shape[1]):
+        codes = (masks.sum(1) == cardinality).nonzero()[:, 0]
+        edges[codes] = flow[codes, None] * addition[codes]
+        row, variable = (~masks[codes]).nonzero(as_tuple=True)
+        flow.index_add_(0, codes[row] + bit[variable], edges[codes[row], variable])
+    return edges
+
+
+def _step_law(candidates: Tensor, place: Tensor, protocol: str, largest: bool) -> Tensor:
+    """Which of the candidates (2^N, N) is taken next: one at random, or the greatest (least) in canonical order."""
+    if protocol == "random":
+        return candidates / candidates.sum(1, keepdim=True).clamp(min=1).double()
+    score = torch.where(candidates, place if largest else -place, -len(place) - 1)
+    chosen = torch.nn.functional.one_hot(score.argmax(1), len(place))
+    return (chosen.bool() & candidates).double()

@@ -1,0 +1,232 @@
+"""AnyOrderModel: p(any variables | any others) from one network of univariate conditionals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mac_policy.core.checks import check_count, check_disjoint, check_mask, check_positive
+from mac_policy.core.factorization import Factorization, TrainingMasks
+from mac_policy.core.heads import Conditional, Head
+from mac_policy.core.networks import SetNetwork
+
+
+class AnyOrderModel(nn.Module):
+    """A network that reads evidence and a head that turns its output into univariate conditionals.
+
+    x: values (B, N). evidence, query, given, missing: bool (B, N), or one row (N,) for all. context: (B, C).
+    A missing variable has no value: it is never seen and never asked.
+
+    >>> head = GaussianMixture(5)
+    >>> network = MLP(num_variables=9, num_features=head.num_features, num_params=head.num_params)
+    >>> model = AnyOrderModel(network, head)
+    >>> model.log_prob(x, query, given, factorization=MaskTuned(UniformCardinality(9)))  # (B,)
+
+    `rows_per_pass` bounds the memory of log_prob: conditionals of different rows and steps share network passes.
+    `validate=False` skips the checks of values and masks in hot loops.
+    """
+
+    def __init__(self, network: SetNetwork, head: Head, *, rows_per_pass: int = 1024, validate: bool = True) -> None:
+        super().__init__()
+        self.network, self.head = network, head
+        self.num_variables: int = check_count("the network's num_variables", network.num_variables)
+        self.rows_per_pass = check_count("rows_per_pass", rows_per_pass)
+        self.validate = validate
+
+    def conditionals(
+        self, x: Tensor, evidence: Tensor, context: Tensor | None = None, mode: Tensor | None = None
+    ) -> Conditional:
+        """p(x_i | x_evidence) for every variable i at once, as distributions of batch shape (B, N)."""
+        x, evidence = self._check(x, evidence, "evidence")
+        return self.head(self._params(x, evidence, self.network.encode(context), mode))
+
+    def loss(
+        self,
+        x: Tensor,
+        masks: TrainingMasks,
+        context: Tensor | None = None,
+        missing: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The batch mean of - sum_i weights_i log p(x_i | x_evidence), a scalar.
+
+        Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
+        """
+        evidence, weights = masks.evidence, masks.weights
+        if missing is not None:
+            missing = check_mask("missing", missing, len(x), self.num_variables)
+            evidence, weights = evidence & ~missing, weights.masked_fill(missing, 0.0)
+        x, evidence = self._check(x, evidence, "evidence", also=weights > 0)
+        params = self._params(x, evidence, self.network.encode(context), masks.mode)
+        asked = weights.reshape(-1).nonzero()[:, 0]
+        losses = self.head.loss(
+            params.reshape(-1, params.shape[-1])[asked],
+            x.reshape(-1)[asked],
+            generator=generator,
+            variables=asked % self.num_variables,
+        )
+        return (weights.reshape(-1)[asked] * losses).sum() / max(len(x), 1)
+
+    def log_prob(
+        self,
+        x: Tensor,
+        query: Tensor,
+        given: Tensor | None = None,
+        *,
+        factorization: Factorization,
+        context: Tensor | None = None,
+        orders: int = 1,
+        missing: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """log p(x_query | x_given) of every row along the path of `factorization`, (B,).
+
+        Every row may have masks of its own; p(nothing) = 1. Where the path is random, `orders` paths are drawn and
+        their probabilities averaged (in log space). Only steps that a row still needs are computed, and steps of
+        different rows share network passes.
+        """
+        check_count("orders", orders)
+        task = self._task(x, query, given, missing, factorization, context)
+        if factorization.deterministic:
+            orders = 1
+        paths = [self._path_log_prob(task, factorization, generator) for _ in range(orders)]
+        return torch.stack(paths).logsumexp(0) - math.log(orders)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        x: Tensor,
+        given: Tensor,
+        *,
+        factorization: Factorization,
+        context: Tensor | None = None,
+        num_samples: int = 1,
+        steps: int | None = None,
+        temperature: float = 1.0,
+        missing: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """x with all that is not given (nor missing) drawn along the path; (B, N), or (num_samples, B, N) if > 1.
+
+        `steps` below the number of variables fills several of them in one pass, as if they were independent. A
+        temperature T draws each conditional from a density proportional to p^(1/T), component by component.
+        """
+        check_count("num_samples", num_samples)
+        check_positive("temperature", temperature)
+        if steps is not None:
+            check_count("steps", steps)
+        given = check_mask("given", given, len(x), self.num_variables)
+        query = ~given if missing is None else ~given & ~check_mask("missing", missing, len(x), self.num_variables)
+        task = self._task(x, query, given, missing, factorization, context, know_query=False).repeat(num_samples)
+        ranks = factorization.ranks(task.query, task.given, generator).to(x.device)
+        if steps is not None:
+            ranks = _in_fewer_steps(ranks, task.query, steps)
+        filled = self._fill(task, ranks, temperature, generator)
+        filled = torch.where(task.query, filled, x.repeat(num_samples, 1))
+        return filled if num_samples == 1 else filled.view(num_samples, *x.shape)
+
+    def _fill(self, task: _Task, ranks: Tensor, temperature: float, generator: torch.Generator | None) -> Tensor:
+        x = task.x.clone()
+        last = int(ranks.masked_fill(~task.query, -1).max()) if ranks.numel() else -1
+        for step in range(last + 1):
+            row, variable = (ranks == step).nonzero(as_tuple=True)
+            rows, item = row.unique_consecutive(return_inverse=True)
+            part = task.rows(rows)
+            params = self._params(x[rows], ranks[rows] < step, part.encoded, part.mode)
+            conditional = self.head(params[item, variable], variables=variable, generator=generator)
+            x[row, variable] = conditional.sample(temperature, generator).to(x.dtype)
+        return x
+
+    def _path_log_prob(self, task: _Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
+        ranks = factorization.ranks(task.query, task.given, generator).to(task.x.device)
+        features = self.head.features(task.x)
+        parts, owners = [], []
+        for rows, steps in _work(ranks, task.query, self.rows_per_pass):
+            rank = ranks[rows]
+            item, variable = (rank == steps[:, None]).nonzero(as_tuple=True)
+            part = task.rows(rows)
+            params = self.network(features[rows], rank < steps[:, None], part.encoded, part.mode)
+            conditional = self.head(params[item, variable], variables=variable, generator=generator)
+            parts.append(conditional.log_prob(task.x[rows[item], variable]))
+            owners.append(rows[item])
+        if not parts:
+            return task.x.new_zeros(len(task.x), dtype=torch.get_default_dtype())
+        terms = torch.cat(parts)
+        return terms.new_zeros(len(task.x)).index_add(0, torch.cat(owners), terms)
+
+    def _params(self, x: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+        seen = torch.where(evidence, x, torch.zeros_like(x))
+        return self.network(self.head.features(seen), evidence, encoded, mode)
+
+    def _task(
+        self,
+        x: Tensor,
+        query: Tensor,
+        given: Tensor | None,
+        missing: Tensor | None,
+        factorization: Factorization,
+        context: Tensor | None,
+        know_query: bool = True,
+    ) -> _Task:
+        if factorization.num_variables != self.num_variables:
+            raise ValueError(
+                f"the factorization is over {factorization.num_variables} variables, the model over {self.num_variables}"
+            )
+        query = check_mask("query", query, len(x), self.num_variables)
+        given = torch.zeros_like(query) if given is None else given
+        given = check_mask("given", given, len(x), self.num_variables)
+        check_disjoint(query, given)
+        if missing is not None:
+            missing = check_mask("missing", missing, len(x), self.num_variables)
+            check_disjoint(missing, query, ("missing", "query"))
+            check_disjoint(missing, given, ("missing", "given"))
+        known = query | given if know_query else given
+        x, _ = self._check(x, known, "query and given" if know_query else "given")
+        x = torch.where(known, x, torch.zeros_like(x))
+        mode = factorization.path_mode(len(x))
+        return _Task(x, query, given, self.network.encode(context), None if mode is None else mode.to(x.device))
+
+    def _check(self, x: Tensor, seen: Tensor, name: str, also: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if x.ndim != 2 or x.shape[1] != self.num_variables:
+            raise ValueError(f"x must have shape (rows, {self.num_variables}), got {tuple(x.shape)}")
+        seen = check_mask(name, seen, len(x), self.num_variables)
+        if self.validate:
+            self.head.check(x, seen if also is None else seen | also)
+        return x, seen
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is asked of every row. x is zero where it is not known."""
+
+    x: Tensor  # (B, N)
+    query: Tensor  # (B, N)
+    given: Tensor  # (B, N)
+    encoded: Tensor | None  # (B, H) the context, read once
+    mode: Tensor | None  # (B,)
+
+    def rows(self, rows: Tensor) -> _Task:
+        pick = lambda t: None if t is None else t[rows]  # noqa: E731
+        return _Task(self.x[rows], self.query[rows], self.given[rows], pick(self.encoded), pick(self.mode))
+
+    def repeat(self, times: int) -> _Task:
+        return self if times == 1 else self.rows(torch.arange(len(self.x), device=self.x.device).repeat(times))
+
+
+def _work(ranks: Tensor, query: Tensor, rows_per_pass: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """All (row, step) pairs that have something to answer, in portions of at most rows_per_pass."""
+    num_steps = ranks.masked_fill(~query, -1).amax(1) + 1  # (B,): ranks have no gaps
+    steps = torch.arange(int(num_steps.max()) if len(num_steps) else 0, device=ranks.device)
+    rows, step = (steps < num_steps[:, None]).nonzero(as_tuple=True)
+    return zip(rows.split(rows_per_pass), step.split(rows_per_pass), strict=True) if len(rows) else iter(())
+
+
+def _in_fewer_steps(ranks: Tensor, query: Tensor, steps: int) -> Tensor:
+    """Ranks 0..q-1 of each row spread evenly over at most `steps` steps."""
+    num_steps = ranks.masked_fill(~query, -1).amax(1, keepdim=True) + 1
+    merged = ranks * steps // num_steps.clamp(min=1)
+    return torch.where(query & (num_steps > steps), merged, ranks)

@@ -1,0 +1,120 @@
+"""SFARM: activation in two stages, a first region and then the rest, in one of several modes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+
+import torch
+from torch import Tensor
+
+from mac_policy.core.checks import check_choice, check_count
+from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks
+from mac_policy.core.subsets import draw_below, subsets_within
+
+Regions = Mapping[str, Sequence[int] | Tensor]
+
+IMAGE_MODES = ("random", "left-right", "right-left", "top-bottom", "bottom-top", "interior", "exterior")
+
+
+class StagedModes:
+    """A mixture of two-stage activations: random order inside the first region, then inside the second.
+
+    `shape`: (H, W) of an image, or (N,) of a table. `modes`: names of image modes (default: all seven of them for an
+    image, 'random' for a table), or a mapping from a name to the elements of its first region (indices or a bool
+    tensor), which is the form for a table's column groups. The `channels` of an element are activated together;
+    variables are numbered channel by channel. 'interior' fills the inner patch last, 'exterior' fills it first.
+
+    Training draws a step and a mode; weights are the next-step activation probabilities (SFARM, Eq. 10). The mode
+    used at inference is 'random' where there is one; `.at(mode)` gives the same factorisation for another.
+
+    >>> StagedModes((4, 4)).at("interior").path_mode(2)
+    tensor([5, 5])
+    >>> tables = StagedModes((5,), {"random": [], "inputs-first": [0, 1, 2, 3]})
+    """
+
+    deterministic = False
+
+    def __init__(
+        self, shape: int | Sequence[int], modes: Regions | Iterable[str] | None = None, channels: int = 1
+    ) -> None:
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        for size in self.shape:
+            check_count("every side of shape", size)
+        self.channels = check_count("channels", channels)
+        self.num_elements = math.prod(self.shape)
+        self.num_variables = self.num_elements * channels
+        regions = self._named_regions(modes)
+        self.modes = tuple(regions)
+        self._first = torch.stack([self._as_region(name, region) for name, region in regions.items()])  # (M, S)
+        self._mode = self.modes.index("random") if "random" in self.modes else 0
+
+    def at(self, mode: str) -> StagedModes:
+        """This factorisation with inference in another mode."""
+        other = copy(self)
+        other._mode = self.modes.index(check_choice("mode", mode, self.modes))
+        return other
+
+    def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
+        mode = draw_below(torch.full((n,), len(self.modes)), generator)
+        step = draw_below(torch.full((n,), self.num_elements), generator)
+        first = self._first[mode]  # (n, S)
+        size = first.sum(1)
+        in_first = subsets_within(first, step.minimum(size), generator)
+        in_second = subsets_within(~first, (step - size).clamp(min=0), generator)
+        active = in_first | in_second
+        stage = torch.where((step < size)[:, None], first, ~first) & ~active
+        weights = stage / stage.sum(1, keepdim=True)
+        return TrainingMasks(self._with_channels(active), self._with_channels(weights), mode)
+
+    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(query, given, self.num_variables)
+        asked = query.view(len(query), self.channels, self.num_elements).any(1)
+        keys = torch.rand(asked.shape, generator=generator, dtype=torch.float64) + ~self._first[self._mode]
+        by_key = keys.masked_fill(~asked, torch.inf).argsort(1).argsort(1)
+        return mark_ranks(self._with_channels(by_key), query, given)
+
+    def path_mode(self, n: int) -> Tensor:
+        return torch.full((n,), self._mode)
+
+    def _named_regions(self, modes: Regions | Iterable[str] | None) -> Regions:
+        if isinstance(modes, Mapping):
+            if not modes:
+                raise ValueError("modes must name at least one region, got an empty mapping")
+            return modes
+        known = image_regions(*self.shape) if len(self.shape) == 2 else {"random": self._whole()}
+        names = list(known) if modes is None else list(modes)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"modes must be one or more different names out of {list(known)}, got {names}")
+        return {check_choice("mode", name, known): known[name] for name in names}
+
+    def _as_region(self, name: str, region: Sequence[int] | Tensor) -> Tensor:
+        given = torch.as_tensor(region)
+        if given.dtype == torch.bool:
+            if given.numel() != self.num_elements:
+                raise ValueError(f"region {name!r} must have {self.num_elements} entries, got {given.numel()}")
+            return given.reshape(-1)
+        chosen = self._whole() & False
+        given = given.long()
+        if bool(((given < 0) | (given >= self.num_elements)).any()):
+            raise ValueError(f"region {name!r} must hold elements 0..{self.num_elements - 1}, got {given.tolist()}")
+        chosen[given] = True
+        return chosen
+
+    def _whole(self) -> Tensor:
+        return torch.ones(self.num_elements, dtype=torch.bool)
+
+    def _with_channels(self, elements: Tensor) -> Tensor:
+        return elements if self.channels == 1 else elements.repeat(1, self.channels)
+
+
+def image_regions(height: int, width: int) -> dict[str, Tensor]:
+    """The first region of each of the seven image modes, (H*W,) bool. The inner patch is the middle half."""
+    row = torch.arange(height)[:, None].expand(height, width)
+    column = torch.arange(width)[None].expand(height, width)
+    inner = (row >= height // 4) & (row < height - height // 4)
+    inner = inner & (column >= width // 4) & (column < width - width // 4)
+    left, top = column < (width + 1) // 2, row < (height + 1) // 2
+    regions = (torch.ones_like(left), left, ~left, top, ~top, ~inner, inner)
+    return {name: region.reshape(-1) for name, region in zip(IMAGE_MODES, regions, strict=True)}
