@@ -50,6 +50,8 @@ class Stroke:
     """Whether the hand comes open and closes on the object, or stays closed and pushes."""
     back_off: Vector
     """(3,) the way out, added to where the stroke ended."""
+    press: float = 1.0
+    """How much further than the ordinary step the hand leads while the object moves, for stiff objects."""
 
 
 def is_done(task: str, data: mujoco.MjData) -> bool:
@@ -155,12 +157,13 @@ class Knob:
     beside: float = 0.045
     """How far left of the bar the finger comes in."""
     reach: float = 0.09
-    depth: float = 0.0
-    inward: float = 0.02
+    depth: float = 0.005
+    inward: float = 0.0
     """How far the goal is drawn towards the bar's centre, so that the finger does not slip off its end."""
     lead: tuple[float, float] = (0.055, 0.075)
     stop: tuple[float, float] = (0.88, 0.96)
     pitch: float = -0.3
+    press: float = 1.0
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         stop, lead = rng.uniform(*self.stop), rng.uniform(*self.lead)
@@ -179,11 +182,12 @@ class Knob:
         return Stroke(
             approach=contact._replace(position=contact.position - out + free),
             contact=contact,
-            path=lambda now: beside_top(-float(now.qpos[self.joint]), lead - 0.03, self.inward),
+            path=lambda now: beside_top(-float(now.qpos[self.joint]), lead, self.inward),
             progress=lambda now: -float(now.qpos[self.joint]),
             stop=stop,
             grasp=False,
             back_off=-0.10 * hand_direction(0.0, self.pitch),
+            press=self.press,
         )
 
 
@@ -224,7 +228,7 @@ class Kettle:
         return Stroke(
             approach=contact._replace(position=contact.position - self.reach * ahead + free),
             contact=contact,
-            path=lambda now: behind(float(now.qpos[KETTLE_Y]) + self.lead),
+            path=lambda now: behind(stop + self.lead),
             progress=lambda now: float(now.qpos[KETTLE_Y]),
             stop=stop,
             grasp=hold.grasp,

@@ -99,5 +99,5 @@ class StrokeRunner:
         if self.stage is Stage.BACK_OFF:
             return self._arm.pose_step(data, self._exit, FREE_SPEED * speed, APPROACH_GAIN)
         if self.stage is Stage.MOVE:
-            return self._arm.pose_step(data, stroke.path(data), speed)
+            return self._arm.pose_step(data, stroke.path(data), stroke.press * speed)
         return self._arm.pose_step(data, stroke.contact, speed, REACH_GAIN)
