@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +68,8 @@ def check_fraction(fraction: float, episodes: int) -> None:
 
 def bound_actions(
     episodes: Sequence[Episode],
-    low: NDArray[np.floating],
-    high: NDArray[np.floating],
+    low: NDArray[Any],
+    high: NDArray[Any],
     *,
     outside: str = "clip",
     name: str = "the data set",
@@ -76,8 +78,7 @@ def bound_actions(
 
     outside='clip' clips them and warns with the count, outside='refuse' raises.
     """
-    if outside not in OUTSIDE:
-        raise ValueError(f"outside is {outside!r}; allowed: {', '.join(OUTSIDE)}")
+    check_choice("value for actions outside the space", outside, OUTSIDE)
     beyond = [int(((e.actions < low) | (e.actions > high)).sum()) for e in episodes]
     count = sum(beyond)
     if count == 0:
@@ -90,3 +91,17 @@ def bound_actions(
     warnings.warn(f"{message}; clipped", stacklevel=2)
     low, high = low.astype(np.float32), high.astype(np.float32)
     return tuple(replace(e, actions=np.clip(e.actions, low, high)) for e in episodes), count
+
+
+def check_choice(what: str, value: str, allowed: Iterable[str]) -> str:
+    """`value` if it is one of `allowed`, else a ValueError that lists them and suggests the nearest."""
+    names = sorted(allowed)
+    if value in names:
+        return value
+    raise ValueError(f"unknown {what} {value!r}; allowed: {', '.join(names)}{nearest_hint(value, names)}")
+
+
+def nearest_hint(value: str, names: Iterable[str]) -> str:
+    """'; did you mean ...?' when a name comes close, else nothing."""
+    near = get_close_matches(value, list(names), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""

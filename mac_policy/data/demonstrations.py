@@ -39,7 +39,6 @@ class Demonstrations:
     def of(cls, episodes: Sequence[Episode], *, name: str, kind: str, location: str = "") -> Demonstrations:
         """Demonstrations with a source made from their content."""
         episodes = tuple(episodes)
-        check_episodes(episodes, name)
         steps = sum(len(episode) for episode in episodes)
         source = Source(name, kind, content_sha256(episodes), len(episodes), steps, location)
         return cls(episodes, source)
