@@ -53,9 +53,7 @@ def read_d4rl(
     stops = _episode_ends(columns, ends, path)
     if select is not None:
         keep = select(columns.observations.shape[1])
-        columns = Columns(
-            np.ascontiguousarray(columns.observations[:, keep]), *list(vars(columns).values())[1:]
-        )
+        columns = Columns(np.ascontiguousarray(columns.observations[:, keep]), *list(vars(columns).values())[1:])
     starts = np.concatenate([[0], stops[:-1]])
     episodes = [_episode(columns, a, b, completions) for a, b in zip(starts, stops, strict=True)]
     return Demonstrations.of(episodes, name=name or path.stem, kind=kind, location=str(path))
@@ -118,11 +116,7 @@ def jump_ends(observations: Floats, ratio: float = 10.0) -> Indices:
         return np.zeros(0, dtype=np.int64)
     change = np.linalg.norm(np.diff(observations, axis=0), axis=1)
     typical = np.quantile(change, 0.9)
-    return (
-        np.flatnonzero(change > ratio * typical).astype(np.int64) + 1
-        if typical > 0
-        else np.zeros(0, np.int64)
-    )
+    return np.flatnonzero(change > ratio * typical).astype(np.int64) + 1 if typical > 0 else np.zeros(0, np.int64)
 
 
 def _episode(columns: Columns, start: int, stop: int, completions: Completions | None) -> Episode:

@@ -46,9 +46,7 @@ def read_minari(
     action_space = check_action_space(minari_set.action_space, str(folder))
     chosen = flat_keys(minari_set.observation_space, keys)
     episodes = list(_episodes(minari_set, folder, chosen, select, completions))
-    bounded, _ = bound_actions(
-        episodes, action_space.low, action_space.high, outside=outside, name=minari_set.id
-    )
+    bounded, _ = bound_actions(episodes, action_space.low, action_space.high, outside=outside, name=minari_set.id)
     return Demonstrations.of(
         bounded,
         name=name or minari_set.id,

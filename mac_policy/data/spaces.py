@@ -24,8 +24,7 @@ def flat_keys(space: spaces.Space[Any], keys: Sequence[str] | None = None) -> tu
     for key in keys:
         if key not in boxes:
             raise ValueError(
-                f"no observation entry {key!r}; there are {', '.join(map(repr, boxes))}"
-                f"{nearest_hint(key, boxes)}"
+                f"no observation entry {key!r}; there are {', '.join(map(repr, boxes))}{nearest_hint(key, boxes)}"
             )
     return tuple(keys)
 

@@ -1,0 +1,150 @@
+"""Collecting scripted demonstrations: parallel, resumable, the same bytes however it was run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mac_policy.data.demonstrations import Demonstrations
+from mac_policy.data.episode import Episode
+from mac_policy.data.episode_files import episode_file, load_episode, save_episode
+from mac_policy.data.minari_store import check_dataset_id, store_root
+from mac_policy.data.minari_write import write_minari
+from mac_policy.data.tasks import Recorder, Scripted
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def collect_into_store(
+    scripted: Scripted,
+    dataset_id: str,
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    console: Console | None = None,
+) -> Path:
+    """Record `scripted.episodes` demonstrations and store them as a Minari data set; return its folder.
+
+    Finished episodes are kept beside the store until the data set is whole: a killed run is resumed by
+    running the same again.
+    """
+    check_dataset_id(dataset_id)
+    target = store_root() / dataset_id
+    if target.exists() and not overwrite:
+        raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
+    work = work_folder(dataset_id, scripted.seed)
+    episodes = collect(
+        scripted.record, scripted.episodes, seed=scripted.seed, work=work, workers=workers, console=console
+    )
+    name = dataset_id.rpartition("/")[2]
+    demonstrations = Demonstrations.of(episodes, name=name, kind="scripted")
+    written = write_minari(demonstrations, dataset_id, scripted.card, overwrite=overwrite)
+    shutil.rmtree(work, ignore_errors=True)
+    return written
+
+
+def work_folder(dataset_id: str, seed: int) -> Path:
+    """Where the finished episodes of an unfinished collection lie."""
+    return store_root() / ".collecting" / f"{dataset_id.replace('/', '--')}-seed{seed}"
+
+
+def collect(
+    record: Recorder,
+    episodes: int,
+    *,
+    seed: int,
+    work: Path,
+    workers: int | None = None,
+    console: Console | None = None,
+) -> list[Episode]:
+    """Episodes 0 .. episodes-1, those already in `work` read, the others recorded and put there.
+
+    Episode i depends on `seed` and i alone, so that neither the number of workers nor a resumed run
+    changes a byte. One file an episode, written under another name and moved into place.
+    """
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}; it must be at least 1")
+    work.mkdir(parents=True, exist_ok=True)
+    missing = [i for i in range(episodes) if load_episode(episode_file(work, i)) is None]
+    finished = _record_all(partial(_record_one, record, seed, work), missing, workers)
+    for _ in _with_progress(finished, episodes, len(missing), console or Console(stderr=True)):
+        pass
+    loaded = [load_episode(episode_file(work, i)) for i in range(episodes)]
+    return [episode for episode in loaded if episode is not None]
+
+
+def _record_one(record: Recorder, seed: int, work: Path, index: int) -> int:
+    save_episode(episode_file(work, index), record(seed=seed, index=index))
+    return index
+
+
+def _record_all(record_one: Callable[[int], int], indices: Sequence[int], workers: int | None) -> Iterator[int]:
+    workers = min(workers or os.cpu_count() or 1, len(indices))
+    if workers < 1:
+        return
+    if workers == 1:
+        yield from map(record_one, indices)
+        return
+    context = multiprocessing.get_context("spawn")
+    with _one_thread_each(), ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
+        futures = [pool.submit(record_one, index) for index in indices]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers inherit the environment: a thread pool in each would fight over the cores."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _with_progress(finished: Iterator[int], total: int, missing: int, console: Console) -> Iterator[int]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("episodes", total=total, completed=total - missing, rate="")
+        for index in finished:
+            speed = progress.tasks[0].speed
+            progress.update(bar, advance=1, rate=f"{speed:.2f}/s" if speed else "")
+            yield index
