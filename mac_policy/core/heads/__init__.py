@@ -3,5 +3,16 @@
 from mac_policy.core.heads.base import Conditional, Head
 from mac_policy.core.heads.continuous import Gaussian, GaussianMixture
 from mac_policy.core.heads.discrete import Bernoulli, Categorical
+from mac_policy.core.heads.discretized import DiscretizedLogisticMixture
+from mac_policy.core.heads.energy import EnergyTilted
 
-__all__ = ["Bernoulli", "Categorical", "Conditional", "Gaussian", "GaussianMixture", "Head"]
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Conditional",
+    "DiscretizedLogisticMixture",
+    "EnergyTilted",
+    "Gaussian",
+    "GaussianMixture",
+    "Head",
+]

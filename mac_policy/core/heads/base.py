@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Protocol
 
@@ -99,6 +100,13 @@ def bounded(raw: Tensor, low: float, high: float) -> Tensor:
     return (high - nn.functional.softplus(high - floored)).clamp(low, high)
 
 
+def unbounded(value: float, low: float, high: float) -> float:
+    """The raw number that ``bounded`` maps to ``value``, or to the nearest it may come to."""
+    value = min(max(value, low + 1e-3), high - 1e-3)
+    floored = high - math.log(math.expm1(high - value))
+    return floored if floored - low > 30 else low + math.log(math.expm1(floored - low))
+
+
 def uniform(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:
     """Uniform numbers strictly inside (0, 1), with the dtype and device of ``like``.
 
@@ -123,18 +131,3 @@ def draw_index(logits: Tensor, generator: torch.Generator | None) -> Tensor:
 def take(x: Tensor, index: Tensor) -> Tensor:
     """``(..., K)`` and ``(...)`` long to ``(...)``: the chosen entry of the last axis."""
     return x.gather(-1, index[..., None])[..., 0]
-
-
-def check_temperature(temperature: float) -> None:
-    if not temperature > 0:
-        raise ValueError(f"temperature is {temperature}: it must be greater than 0")
-
-
-def check_at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} is {value!r}: it must be an integer of at least {least}")
-
-
-def check_between(name: str, value: int, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name} is {value!r}: it must be an integer in {low}..{high}")

@@ -7,14 +7,14 @@ import math
 import torch
 from torch import Tensor
 
+from mac_policy.core.checks import check_count, check_positive
 from mac_policy.core.heads.base import (
     Head,
     at_least_float32,
     bounded,
-    check_at_least,
-    check_temperature,
     draw_index,
     take,
+    unbounded,
     uniform,
 )
 
@@ -48,7 +48,7 @@ class GaussianConditional:
         return gaussian_log_prob(x, self.mean, self.log_std)
 
     def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
-        check_temperature(temperature)
+        check_positive("temperature", temperature)
         noise = normal(self.mean.shape, self.mean, generator)
         return self.mean + math.sqrt(temperature) * self.log_std.exp() * noise
 
@@ -85,7 +85,7 @@ class MixtureConditional:
 
     def tempered(self, temperature: float) -> MixtureConditional:
         """The mixture at this temperature."""
-        check_temperature(temperature)
+        check_positive("temperature", temperature)
         shift = 0.5 * math.log(temperature)
         return MixtureConditional(self.log_weights / temperature, self.means, self.log_stds + shift)
 
@@ -127,18 +127,17 @@ class _RealHead(Head):
 def check_min_log_std(min_log_std: float | None) -> float:
     if min_log_std is None:
         return MIN_LOG_STD
-    if not MIN_LOG_STD <= min_log_std < MAX_LOG_STD:
+    if not MIN_LOG_STD <= min_log_std < 0:
         raise ValueError(
-            f"min_log_std is {min_log_std}: it must be None or a number "
-            f"from {MIN_LOG_STD} up to {MAX_LOG_STD}"
+            f"min_log_std is {min_log_std}: it must be None or a number from {MIN_LOG_STD} up to, but not, 0"
         )
     return min_log_std
 
 
 class Gaussian(_RealHead):
-    """N(a, exp(b)^2) of the parameters (a, b); (0, 0) is close to the standard normal.
+    """N(a, exp(b)^2) of the parameters (a, b); (0, 0) is the standard normal.
 
-    b is kept smoothly inside [min_log_std, 7]; None is -7, a standard deviation of about 1e-3.
+    b is shifted and kept smoothly inside [min_log_std, 7]; None is -7, a standard deviation of about 1e-3.
     """
 
     num_params = 2
@@ -151,7 +150,8 @@ class Gaussian(_RealHead):
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> GaussianConditional:
         mean, raw = self._read(params).unbind(-1)
-        return GaussianConditional(mean, bounded(raw, self.min_log_std, MAX_LOG_STD))
+        start = unbounded(0.0, self.min_log_std, MAX_LOG_STD)
+        return GaussianConditional(mean, bounded(raw + start, self.min_log_std, MAX_LOG_STD))
 
     def extra_repr(self) -> str:
         return f"min_log_std={self.min_log_std}"
@@ -173,18 +173,19 @@ class GaussianMixture(_RealHead):
 
     def __init__(self, num_components: int, min_log_std: float | None = None) -> None:
         super().__init__()
-        check_at_least("num_components", num_components, 1)
+        check_count("num_components", num_components, 1)
         self.num_components = num_components
         self.min_log_std = check_min_log_std(min_log_std)
         self.num_params = 3 * num_components
         self.register_buffer("spread", component_spread(num_components), persistent=False)
-        self.initial_log_std = math.log(0.6) if num_components > 1 else 0.0
+        start = math.log(0.6) if num_components > 1 else 0.0
+        self.start = unbounded(start, self.min_log_std, MAX_LOG_STD)
 
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> MixtureConditional:
         logits, means, raw = self._read(params).chunk(3, -1)
-        log_stds = bounded(raw + self.initial_log_std, self.min_log_std, MAX_LOG_STD)
+        log_stds = bounded(raw + self.start, self.min_log_std, MAX_LOG_STD)
         return MixtureConditional(logits, means + self.spread.to(means.dtype), log_stds)
 
     def extra_repr(self) -> str:

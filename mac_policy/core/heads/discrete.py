@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from mac_policy.core.heads.base import Head, check_at_least, check_temperature, draw_index, take, uniform
+from mac_policy.core.checks import check_choice, check_count, check_positive
+from mac_policy.core.heads.base import Head, draw_index, take, uniform
 
 Encoding = Literal["onehot", "scalar"]
 
@@ -43,7 +43,7 @@ class CategoricalConditional:
         return log_prob.masked_fill(~is_level(x, size), -torch.inf)
 
     def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
-        check_temperature(temperature)
+        check_positive("temperature", temperature)
         return draw_index(self.log_probs / temperature, generator)
 
     @property
@@ -52,9 +52,7 @@ class CategoricalConditional:
 
     @property
     def mean(self) -> Tensor:
-        levels = torch.arange(
-            self.log_probs.shape[-1], device=self.log_probs.device, dtype=self.log_probs.dtype
-        )
+        levels = torch.arange(self.log_probs.shape[-1], device=self.log_probs.device, dtype=self.log_probs.dtype)
         return (self.log_probs.exp() * levels).sum(-1)
 
     def log_prob_grid(self, points: Tensor) -> Tensor:
@@ -78,12 +76,8 @@ class Categorical(Head):
 
     def __init__(self, num_classes: int, encoding: Encoding = "onehot") -> None:
         super().__init__()
-        check_at_least("num_classes", num_classes, 2)
-        if encoding not in get_args(Encoding):
-            near = get_close_matches(str(encoding), get_args(Encoding), 1, 0.0)[0]
-            raise ValueError(
-                f"encoding is {encoding!r}: it must be 'onehot' or 'scalar' (did you mean {near!r}?)"
-            )
+        check_count("num_classes", num_classes, 2)
+        check_choice("encoding", encoding, get_args(Encoding))
         self.num_classes = num_classes
         self.encoding = encoding
         self.num_params = num_classes
@@ -125,7 +119,7 @@ class BernoulliConditional:
         return log_prob.masked_fill(~is_level(x, 2), -torch.inf)
 
     def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
-        check_temperature(temperature)
+        check_positive("temperature", temperature)
         u = uniform(self.logit.shape, self.logit, generator)
         return (u < (self.logit / temperature).sigmoid()).long()
 

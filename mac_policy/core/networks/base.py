@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from mac_policy.core.checks import check_count
+
 
 class SetNetwork(nn.Module, ABC):
     """Sees (values, evidence bits) and gives the parameters of every variable's conditional at once.
@@ -49,9 +51,7 @@ class SetNetwork(nn.Module, ABC):
         if context is not None and (context.ndim != 2 or context.shape[1] != self.context_dim):
             raise ValueError(f"context has shape {tuple(context.shape)}: it must be (B, {self.context_dim})")
 
-    def _visible(
-        self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None
-    ) -> Tensor:
+    def _visible(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
         """Checks the inputs and returns the features with zeros where nothing is seen, ``(B, N, F)``."""
         batch = features.shape[0]
         expected = (batch, self.num_variables, self.num_features)
@@ -92,10 +92,9 @@ def check_mode(mode: Tensor, batch: int, num_modes: int) -> None:
 
 
 def check_sizes(least: int = 1, **sizes: int) -> None:
-    """Raises ValueError naming the first size that is no integer of at least ``least``."""
+    """Raises ValueError naming the first size that is no whole number of at least ``least``."""
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < least:
-            raise ValueError(f"{name} is {size!r}: it must be an integer of at least {least}")
+        check_count(name, size, least)
 
 
 def check_multiple(name: str, value: int, of: str, divisor: int) -> None:
