@@ -44,7 +44,8 @@ def check_mask(name: str, mask: Any, rows: int | None, num_variables: int) -> Te
     if mask.ndim != 2 or mask.shape[1] != num_variables or (rows is not None and len(mask) not in (1, rows)):
         wanted = f"({'rows' if rows is None else rows}, {num_variables}) or ({num_variables},)"
         raise ValueError(f"{name} must have shape {wanted}, got {tuple(mask.shape)}")
-    return mask if rows is None else mask.expand(rows, num_variables)
+    checked: Tensor = mask
+    return checked if rows is None else checked.expand(rows, num_variables)
 
 
 def check_disjoint(query: Tensor, given: Tensor, names: tuple[str, str] = ("query", "given")) -> None:

@@ -25,7 +25,8 @@ class TrainingMasks(NamedTuple):
     mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
 
     def to(self, device: torch.device | str) -> TrainingMasks:
-        return TrainingMasks(*(None if t is None else t.to(device) for t in self))
+        mode = None if self.mode is None else self.mode.to(device)
+        return TrainingMasks(self.evidence.to(device), self.weights.to(device), mode)
 
 
 class Factorization(Protocol):

@@ -7,6 +7,8 @@ Masks are rows of `all_masks(N)`: bit i of the row number stands for variable i.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import torch
 from torch import Tensor
 
@@ -85,7 +87,7 @@ def mask_law(edges: Tensor, cardinality_reweighting: bool) -> Tensor:
     return law / law.sum()
 
 
-def is_tabulable(test_masks: MaskDistribution) -> bool:
+def is_tabulable(test_masks: MaskDistribution) -> TypeGuard[TabulatedMasks]:
     return isinstance(test_masks, TabulatedMasks) and test_masks.num_variables <= LARGEST_TABLE
 
 

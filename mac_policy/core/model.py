@@ -42,7 +42,8 @@ class AnyOrderModel(nn.Module):
     ) -> Conditional:
         """p(x_i | x_evidence) for every variable i at once, as distributions of batch shape (B, N)."""
         x, evidence = self._check(x, evidence, "evidence")
-        return self.head(self._params(x, evidence, self.network.encode(context), mode))
+        conditionals: Conditional = self.head(self._params(x, evidence, self.network.encode(context), mode))
+        return conditionals
 
     def loss(
         self,
@@ -160,7 +161,8 @@ class AnyOrderModel(nn.Module):
 
     def _params(self, x: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
         seen = torch.where(evidence, x, torch.zeros_like(x))
-        return self.network(self.head.features(seen), evidence, encoded, mode)
+        params: Tensor = self.network(self.head.features(seen), evidence, encoded, mode)
+        return params
 
     def _task(
         self,
@@ -174,7 +176,8 @@ class AnyOrderModel(nn.Module):
     ) -> _Task:
         if factorization.num_variables != self.num_variables:
             raise ValueError(
-                f"the factorization is over {factorization.num_variables} variables, the model over {self.num_variables}"
+                f"the factorization is over {factorization.num_variables} variables, "
+                f"the model over {self.num_variables}"
             )
         query = check_mask("query", query, len(x), self.num_variables)
         given = torch.zeros_like(query) if given is None else given
@@ -210,8 +213,9 @@ class _Task:
     mode: Tensor | None  # (B,)
 
     def rows(self, rows: Tensor) -> _Task:
-        pick = lambda t: None if t is None else t[rows]  # noqa: E731
-        return _Task(self.x[rows], self.query[rows], self.given[rows], pick(self.encoded), pick(self.mode))
+        encoded = None if self.encoded is None else self.encoded[rows]
+        mode = None if self.mode is None else self.mode[rows]
+        return _Task(self.x[rows], self.query[rows], self.given[rows], encoded, mode)
 
     def repeat(self, times: int) -> _Task:
         return self if times == 1 else self.rows(torch.arange(len(self.x), device=self.x.device).repeat(times))

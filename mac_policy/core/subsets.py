@@ -14,7 +14,7 @@ def uniform_subsets(sizes: Tensor, num_elements: int, generator: torch.Generator
 
 def subsets_within(regions: Tensor, sizes: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """A uniformly drawn subset of each region (n, N) bool with the wanted size (n,), as bool (n, N)."""
-    keys = _random_keys(*regions.shape, generator)
+    keys = _random_keys(len(regions), regions.shape[1], generator)
     return _smallest_keys(keys.masked_fill_(~regions, torch.iinfo(torch.int64).max), sizes)
 
 

@@ -2,94 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate, scaled_dot_product_attention, silu
+from torch.nn.functional import silu
 
 from mac_policy.core.networks.base import SetNetwork, check_multiple, check_sizes, small_output
 from mac_policy.core.networks.embeddings import Conditions
-
-
-def group_norm(channels: int) -> nn.GroupNorm:
-    """At most 32 groups, of at least 4 channels where the number allows it."""
-    return nn.GroupNorm(math.gcd(32, max(channels // 4, 1)), channels)
-
-
-class ConvBlock(nn.Module):
-    """Residual block of two 3x3 convolutions; the condition embedding is added in between."""
-
-    def __init__(self, inputs: int, outputs: int, embedding: int, dropout: float) -> None:
-        super().__init__()
-        self.norm_in = group_norm(inputs)
-        self.conv_in = nn.Conv2d(inputs, outputs, 3, padding=1)
-        self.embed = nn.Linear(embedding, outputs)
-        self.norm_out = group_norm(outputs)
-        self.dropout = nn.Dropout(dropout)
-        self.conv_out = nn.Conv2d(outputs, outputs, 3, padding=1)
-        self.shortcut = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
-        small_output(self.conv_out)
-
-    def forward(self, image: Tensor, embedding: Tensor) -> Tensor:
-        hidden = self.conv_in(silu(self.norm_in(image)))
-        hidden = hidden + self.embed(silu(embedding))[:, :, None, None]
-        hidden = self.conv_out(self.dropout(silu(self.norm_out(hidden))))
-        out: Tensor = self.shortcut(image) + hidden
-        return out
-
-
-class Attention(nn.Module):
-    """Residual self-attention among all pixels."""
-
-    def __init__(self, channels: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm = group_norm(channels)
-        self.qkv = nn.Conv2d(channels, 3 * channels, 1)
-        self.merge = nn.Conv2d(channels, channels, 1)
-        small_output(self.merge)
-
-    def forward(self, image: Tensor) -> Tensor:
-        batch, channels, height, width = image.shape
-        qkv = self.qkv(self.norm(image)).view(batch, 3, self.heads, channels // self.heads, -1)
-        q, k, v = qkv.transpose(-1, -2).unbind(1)  # each (B, heads, H W, channels / heads)
-        mixed = scaled_dot_product_attention(q, k, v).transpose(-1, -2)
-        out: Tensor = image + self.merge(mixed.reshape(batch, channels, height, width))
-        return out
-
-
-class Stage(nn.Module):
-    """One residual block, with attention after it where asked for."""
-
-    def __init__(self, inputs: int, outputs: int, embedding: int, *, heads: int, attend: bool, dropout: float) -> None:
-        super().__init__()
-        self.block = ConvBlock(inputs, outputs, embedding, dropout)
-        self.attention = Attention(outputs, heads) if attend else None
-
-    def forward(self, image: Tensor, embedding: Tensor) -> Tensor:
-        hidden: Tensor = self.block(image, embedding)
-        if self.attention is not None:
-            hidden = self.attention(hidden)
-        return hidden
-
-
-class ImageInput(nn.Module):
-    """Values and mask by a convolution in 3/4 of the channels; the mask's cardinality and mode in the rest.
-
-    ``(B, C * F + C, H, W)`` and the conditions ``(B, embedding)`` to ``(B, base_channels, H, W)``.
-    """
-
-    def __init__(self, inputs: int, base_channels: int, embedding: int) -> None:
-        super().__init__()
-        quarter = base_channels // 4
-        self.image = nn.Conv2d(inputs, base_channels - quarter, 3, padding=1)
-        self.cardinality = nn.Linear(embedding, quarter)
-
-    def forward(self, image: Tensor, embedding: Tensor) -> Tensor:
-        hidden = self.image(image)
-        constant = self.cardinality(embedding)[:, :, None, None].expand(-1, -1, *hidden.shape[2:])
-        return torch.cat([hidden, constant], 1)
+from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, group_norm
 
 
 class UNet(SetNetwork):
@@ -141,51 +60,32 @@ class UNet(SetNetwork):
         self.context = nn.Linear(context_dim, base_channels) if context_dim else None
         self.input = ImageInput(channels * (num_features + 1), base_channels, base_channels)
         self.expand = nn.Conv2d(base_channels, planes, 1) if in_planes is not None else nn.Identity()
-        self._build(planes, layers, blocks, base_channels, heads, attention_size, dropout)
+        attends = [max(height, width) // 2**level <= attention_size for level in range(layers)]
+
+        def stage(inputs: int, level: int, attend: bool) -> Stage:
+            outputs = planes * 2**level
+            return Stage(inputs, outputs, base_channels, heads=heads, attend=attend, dropout=dropout)
+
+        current, skips = planes, [planes]
+        self.down, self.up = nn.ModuleList(), nn.ModuleList()
+        for level in range(layers):
+            for _ in range(blocks):
+                self.down.append(stage(current, level, attends[level]))
+                current = planes * 2**level
+                skips.append(current)
+            if level < layers - 1:
+                self.down.append(Shrink(current))
+                skips.append(current)
+        self.middle = nn.ModuleList(stage(current, layers - 1, attend) for attend in (True, False))
+        for level in reversed(range(layers)):
+            for _ in range(blocks + 1):
+                self.up.append(stage(current + skips.pop(), level, attends[level]))
+                current = planes * 2**level
+            if level > 0:
+                self.up.append(Grow(current))
         self.norm = group_norm(planes)
         self.output = nn.Conv2d(planes, channels * num_params, 3, padding=1)
         small_output(self.output)
-
-    def _build(
-        self,
-        planes: int,
-        layers: int,
-        blocks: int,
-        embedding: int,
-        heads: int,
-        attention_size: int,
-        dropout: float,
-    ) -> None:
-        def stage(inputs: int, level: int, attend: bool | None = None) -> Stage:
-            if attend is None:
-                attend = max(self.shape[1:]) // 2**level <= attention_size
-            outputs = planes * 2**level
-            return Stage(inputs, outputs, embedding, heads=heads, attend=attend, dropout=dropout)
-
-        current, skips = planes, [planes]
-        self.down = nn.ModuleList()
-        self.shrink = nn.ModuleList()
-        for level in range(layers):
-            stages = nn.ModuleList()
-            for _ in range(blocks):
-                stages.append(stage(current, level))
-                current = planes * 2**level
-                skips.append(current)
-            self.down.append(stages)
-            if level < layers - 1:
-                self.shrink.append(nn.Conv2d(current, current, 3, stride=2, padding=1))
-                skips.append(current)
-        self.middle = nn.ModuleList([stage(current, layers - 1, True), stage(current, layers - 1, False)])
-        self.up = nn.ModuleList()
-        self.grow = nn.ModuleList()
-        for level in reversed(range(layers)):
-            stages = nn.ModuleList()
-            for _ in range(blocks + 1):
-                stages.append(stage(current + skips.pop(), level))
-                current = planes * 2**level
-            self.up.append(stages)
-            if level > 0:
-                self.grow.append(nn.Conv2d(current, current, 3, padding=1))
 
     def encode(self, context: Tensor | None) -> Tensor | None:
         self._check_context(context)
@@ -204,25 +104,20 @@ class UNet(SetNetwork):
             embedding = embedding + encoded
         hidden = self.expand(self.input(torch.cat([values, bits], 1), embedding))
         hidden = self._through(hidden, embedding)
-        params = self.output(silu(self.norm(hidden)))
+        params: Tensor = self.output(silu(self.norm(hidden)))
         return params.view(-1, channels, self.num_params, height * width).transpose(2, 3).flatten(1, 2)
 
     def _through(self, hidden: Tensor, embedding: Tensor) -> Tensor:
         skips = [hidden]
-        for level, stages in enumerate(self.down):
-            for stage in stages:
-                hidden = stage(hidden, embedding)
-                skips.append(hidden)
-            if level < len(self.shrink):
-                hidden = self.shrink[level](hidden)
-                skips.append(hidden)
-        for stage in self.middle:
-            hidden = stage(hidden, embedding)
-        for level, stages in enumerate(self.up):
-            for stage in stages:
-                hidden = stage(torch.cat([hidden, skips.pop()], 1), embedding)
-            if level < len(self.grow):
-                hidden = self.grow[level](interpolate(hidden, scale_factor=2.0, mode="nearest"))
+        for step in self.down:
+            hidden = step(hidden, embedding)
+            skips.append(hidden)
+        for step in self.middle:
+            hidden = step(hidden, embedding)
+        for step in self.up:
+            if isinstance(step, Stage):
+                hidden = torch.cat([hidden, skips.pop()], 1)
+            hidden = step(hidden, embedding)
         return hidden
 
 
