@@ -48,6 +48,7 @@ class ScriptedExpert:
         """Start an episode: the tasks in the order wanted, and the source of every variation."""
         self._queue = deque(goal_tasks(list(order)))
         self._tries = dict.fromkeys(self._queue, 0)
+        self._done: set[str] = set()
         self._rng = rng
         self._speed = float(rng.uniform(*SPEED))
         self._stroke = None
@@ -58,6 +59,7 @@ class ScriptedExpert:
         if self._arm is None or self._arm.model is not simulator.model:
             self._arm = Arm(simulator.model)
         data = simulator.data
+        self._done |= {task for task in self._queue if is_done(task, data)}
         while not self.finished:
             if self._stroke is None:
                 self._plan(data)
@@ -70,7 +72,7 @@ class ScriptedExpert:
 
     def _plan(self, data: mujoco.MjData) -> None:
         """Plan the next stroke, or finish when no task is left to try."""
-        while self._queue and self._settled(self._queue[0], data):
+        while self._queue and self._settled(self._queue[0]):
             self._queue.popleft()
         if not self._queue:
             self.finished = True
@@ -79,5 +81,5 @@ class ScriptedExpert:
         self._tries[task] += 1
         self._stroke = StrokeRunner(self._arm, RECIPES[task].stroke(data, self._rng), self._speed)
 
-    def _settled(self, task: str, data: mujoco.MjData) -> bool:
-        return is_done(task, data) or self._tries[task] >= self.attempts
+    def _settled(self, task: str) -> bool:
+        return task in self._done or self._tries[task] >= self.attempts

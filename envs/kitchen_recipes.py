@@ -124,26 +124,28 @@ class Slider:
     """Range the end of the joint's motion is drawn from, in the joint's unit, as a size."""
     lead: float
     height_play: float
+    pitch: float = 0.0
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         stop = rng.uniform(*self.stop)
         touch = np.array(self.start) + [0.0, 0.0, rng.uniform(-self.height_play, self.height_play)]
         free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
+        ahead = hand_direction(0.0, self.pitch)
 
         def lead_on(now: mujoco.MjData) -> Pose:
             along = float(now.qpos[self.joint]) + self.lead if self.follows else self.travel
-            return Pose(touch + [along, 0.0, 0.0])
+            return Pose(touch + [along, 0.0, 0.0], pitch=self.pitch)
 
         if self.follows:
             touch = touch + [float(data.qpos[self.joint]), 0.0, 0.0]
         return Stroke(
-            approach=Pose(touch - [0.0, self.reach, 0.0] + free),
-            contact=Pose(touch),
+            approach=Pose(touch - self.reach * ahead + free, pitch=self.pitch),
+            contact=Pose(touch, pitch=self.pitch),
             path=lead_on,
             progress=lambda now: abs(float(now.qpos[self.joint])),
             stop=stop,
             grasp=False,
-            back_off=np.array([0.0, -0.10, 0.0]),
+            back_off=-0.10 * ahead,
         )
 
 
@@ -249,14 +251,14 @@ RECIPES: dict[str, Recipe] = {
     ),
     KETTLE: Kettle(
         holds=(
-            KettleHold(-0.092, 1.79, 0.0, True),
-            KettleHold(0.092, 1.79, 0.0, True, yaw=-0.5, pitch=-0.3),
-            KettleHold(0.0, 1.70, 0.14, False),
+            KettleHold(-0.092, 1.79, -0.015, True),
+            KettleHold(0.092, 1.79, -0.015, True, yaw=-0.5, pitch=-0.3),
+            KettleHold(0.0, 1.70, 0.165, False),
         )
     ),
     LIGHT_SWITCH: Slider(
-        joint=17, start=(-0.305, 0.625, 2.28), reach=0.085, travel=-0.165, follows=False, stop=(0.62, 0.68),
-        lead=0.0, height_play=0.01,
+        joint=17, start=(-0.305, 0.63, 2.275), reach=0.085, travel=-0.18, follows=False, stop=(0.62, 0.68),
+        lead=0.0, height_play=0.01, pitch=-0.2,
     ),
     SLIDE_CABINET: Slider(
         joint=19, start=(-0.175, 0.605, 2.58), reach=0.085, travel=0.0, follows=True, stop=(0.32, 0.38),
