@@ -21,3 +21,5 @@ def _register_kitchen() -> None:
 
 
 _register_kitchen()
+if "mac_policy/fork-v0" not in registry:
+    register("mac_policy/fork-v0", entry_point="envs.fork:Fork")

@@ -1,0 +1,151 @@
+"""Where each task's demonstrations are published, how they are read, and who demonstrates when none are.
+
+>>> demos = load_demonstrations("kitchen-mixed")                    # the first place that has them
+>>> demos = load_demonstrations("kitchen-mixed", source="human")    # people's, or an error saying how to get them
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+import envs  # noqa: F401  (registers the ids that the cards name)
+from envs.fork import Fork, record_fork_episode
+from envs.kitchen_tasks import GOAL_SETS
+from mac_policy.data.checks import check_choice
+from mac_policy.data.demonstrations import Demonstrations
+from mac_policy.data.episode import Episode, Floats
+from mac_policy.data.minari_write import Card
+from mac_policy.data.resolve import load
+from mac_policy.data.tasks import OfficialFile, Scripted, TaskData
+
+D4RL_URL = "http://rail.eecs.berkeley.edu/datasets/offline_rl/kitchen/"
+AUTHOR = "mac_policy contributors"
+
+# D4RL's 60 columns: 0-8 robot, 9-29 objects, 30-59 the goal. FrankaKitchen-v1's 59: 0-8 robot positions, 9-17
+# robot velocities, 18-38 objects, 39-58 object velocities. Both have the 30 positions.
+VIEWS = {
+    "qpos": {30: np.arange(30), 60: np.arange(30), 59: np.r_[0:9, 18:39]},
+    "full": {59: np.arange(59)},
+}
+
+OFFICIAL = {
+    "kitchen-complete": (
+        "mini_kitchen_microwave_kettle_light_slider-v0.hdf5",
+        "cd797c38cd52dfbe3f960cef73935cc724847abd189e47a703a7a2315ed60a81",
+    ),
+    "kitchen-mixed": (
+        "kitchen_microwave_kettle_bottomburner_light-v0.hdf5",
+        "a30382a50278fdaea2e2d88e5f2836a95bcf9b581d252617872fd6537302721b",
+    ),
+    "kitchen-partial": (
+        "kitchen_microwave_kettle_light_slider-v0.hdf5",
+        "57bfd9c5fe88a7cf702bbaf8b7cd800d30cd869e7f73416007238d26cd859800",
+    ),
+}
+
+
+def kitchen_completions(observations: Floats) -> tuple[str, ...]:
+    """The kitchen tasks done in an episode's observations (T+1, 30 or 59), in the order they were done.
+
+    By the environment's own rule: a task is done when its joints come within 0.3 of their goal.
+    """
+    from gymnasium_robotics.envs.franka_kitchen.kitchen_env import (
+        BONUS_THRESH,
+        OBS_ELEMENT_GOALS,
+        OBS_ELEMENT_INDICES,
+    )
+
+    positions = observations[:, VIEWS["qpos"][observations.shape[1]]]
+    first: dict[str, int] = {}
+    for task, columns in OBS_ELEMENT_INDICES.items():
+        distance = np.linalg.norm(positions[:, columns] - OBS_ELEMENT_GOALS[task], axis=1)
+        done = np.flatnonzero(distance < BONUS_THRESH)
+        if len(done):
+            first[task] = int(done[0])
+    return tuple(sorted(first, key=lambda task: first[task]))
+
+
+def _record_kitchen(task: str, *, seed: int, index: int) -> Episode:
+    from envs.expert import record_episode
+
+    return record_episode(task, seed=seed, index=index)
+
+
+def _kitchen(name: str) -> TaskData:
+    file_name, sha256 = OFFICIAL[name]
+    box = spaces.Box(-1.0, 1.0, (9,), np.float32)
+    card = Card(
+        description=f"Scripted demonstrations of {name} ({', '.join(GOAL_SETS[name])}) in FrankaKitchen-v1. "
+        "Labels are the demonstrator's clean actions; infos/executed_actions are those executed, with noise.",
+        algorithm="scripted demonstrator with DART-like collection noise",
+        author=(AUTHOR,),
+        requirements=("gymnasium-robotics>=1.4", "mujoco>=3.3,<3.12"),
+        env_spec=gymnasium.spec(f"mac_policy/{name}-v0"),
+        action_space=box,
+    )
+    return TaskData(
+        name=name,
+        action_space=box,
+        views=VIEWS,
+        minari_id=f"D4RL/kitchen/{name.removeprefix('kitchen-')}-v2",
+        minari_keys=("observation",),
+        official=OfficialFile(f"{name}-v0", file_name, D4RL_URL + file_name, sha256),
+        scripted=Scripted(partial(_record_kitchen, name), card=card),
+        completions=kitchen_completions,
+    )
+
+
+def _fork() -> TaskData:
+    env = Fork()
+    card = Card(
+        description="A boat passes an obstacle on either side; both thrusters must agree.",
+        algorithm="scripted demonstrator with a random side",
+        author=(AUTHOR,),
+        env_spec=gymnasium.spec("mac_policy/fork-v0"),
+        action_space=env.action_space,
+        observation_space=env.observation_space,
+    )
+    return TaskData(
+        name="fork",
+        action_space=env.action_space,
+        views={"qpos": {2: np.arange(2)}},
+        scripted=Scripted(record_fork_episode, episodes=300, card=card),
+    )
+
+
+TASKS: dict[str, TaskData] = {**{name: _kitchen(name) for name in OFFICIAL}, "fork": _fork()}
+
+
+def task_data(name: str, dataset: str | None = None) -> TaskData:
+    """The data side of a task: a name of `TASKS`, or 'minari' with the id of any Minari data set."""
+    if name == "minari":
+        if not dataset:
+            raise ValueError("task=minari needs dataset=<Minari id>, for example dataset=D4RL/pen/human-v2")
+        return TaskData(name=dataset, minari_id=dataset)
+    return TASKS[check_choice("task", name, (*TASKS, "minari"))]
+
+
+def load_demonstrations(
+    name: str,
+    *,
+    dataset: str | None = None,
+    source: str = "auto",
+    path: str | Path | None = None,
+    observation: str | None = "qpos",
+    outside: str = "clip",
+    episodes: int | None = None,
+) -> Demonstrations:
+    """The demonstrations of a task; see `mac_policy.data.resolve.load` for source, path and outside.
+
+    episodes: how many scripted demonstrations to record where none are stored yet.
+    """
+    task = task_data(name, dataset)
+    if episodes is not None and task.scripted is not None:
+        task = replace(task, scripted=replace(task.scripted, episodes=episodes))
+    return load(task, source=source, path=path, observation=observation if task.views else None, outside=outside)
