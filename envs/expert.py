@@ -4,20 +4,27 @@ It acts from the simulator's state, so it can record demonstrations (`record_epi
 with an intent of their own (`ScriptedExpert.act`, one step at a time).
 """
 
+import functools
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from envs import kitchen
 from envs.arm_control import Arm, action_for
+from envs.kitchen_orders import demonstration_order
 from envs.kitchen_recipes import RECIPES, is_done
 from envs.kitchen_stroke import StrokeRunner
-from envs.kitchen_tasks import goal_tasks
+from envs.kitchen_tasks import CANONICAL_ORDER, MAX_EPISODE_STEPS, goal_tasks
+from mac_policy.data.demonstrations import Episode
 
 SPEED = (0.036, 0.052)  # metres of tool motion a step, drawn once an episode
+# Range of the noise's standard deviation while collecting, drawn once an episode. With clean labels, noise shows
+# how to come back; a wide range trained better policies than any single value.
+COLLECTION_NOISE = (0.05, 0.35)
 
 
 class Simulator(Protocol):
@@ -83,3 +90,131 @@ class ScriptedExpert:
 
     def _settled(self, task: str) -> bool:
         return task in self._done or self._tries[task] >= self.attempts
+
+
+class Plan(NamedTuple):
+    """Everything that is drawn before an episode; a function of (seed, index) and the options alone."""
+
+    order: tuple[str, ...]
+    """The tasks intended, in their order."""
+    noise: float
+    """Standard deviation of the noise on the executed arm velocities."""
+    start_seed: int
+    """Seed of the environment's reset."""
+    expert_rng: np.random.Generator
+    noise_rng: np.random.Generator
+
+
+def plan_episode(
+    task: str | Sequence[str],
+    *,
+    seed: int,
+    index: int,
+    order: str = "default",
+    noise: float | tuple[float, float] = COLLECTION_NOISE,
+) -> Plan:
+    """Draw the order, the noise level and the sources of randomness of episode `index` under `seed`."""
+    low, high = noise if isinstance(noise, tuple) else (noise, noise)
+    if not 0 <= low <= high:
+        raise ValueError(f"noise must be a standard deviation >= 0 or a range (low, high), got {noise!r}")
+    rng = np.random.default_rng([seed, index])
+    expert_rng, noise_rng = rng.spawn(2)
+    tasks = demonstration_order(task, order, rng)
+    return Plan(tasks, float(rng.uniform(low, high)), int(rng.integers(2**31)), expert_rng, noise_rng)
+
+
+class EpisodeRecorder:
+    """Records demonstrations in one environment, which costs half a second to build."""
+
+    def __init__(self, observation: str = "qpos", start: str = "official", joint_std: float = 0.05) -> None:
+        self.env = kitchen.make(
+            CANONICAL_ORDER,
+            observation=observation,
+            start=start,
+            joint_std=joint_std,
+            max_episode_steps=10**9,
+            terminate_on_tasks_completed=False,
+        )
+        self.expert = ScriptedExpert()
+
+    def record(
+        self,
+        task: str | Sequence[str],
+        *,
+        seed: int,
+        index: int,
+        order: str = "default",
+        noise: float | tuple[float, float] = COLLECTION_NOISE,
+        max_steps: int = MAX_EPISODE_STEPS,
+    ) -> Episode:
+        """One demonstration, until the demonstrator has backed off from its last task or time is up.
+
+        `actions` are the clean ones, `executed` those with noise. `rewards` count the goals of `task` as its
+        environment does; `completed` lists all that was done, also what is no goal of `task`.
+        """
+        if max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
+        goals = goal_tasks(task)
+        plan = plan_episode(task, seed=seed, index=index, order=order, noise=noise)
+        observation, info = self.env.reset(seed=plan.start_seed)
+        self.expert.reset(plan.order, plan.expert_rng)
+        observations, actions, executed, rewards = [observation], [], [], []
+        for _ in range(max_steps):
+            action = self.expert.act(observation, self.env.unwrapped)
+            if self.expert.finished:
+                break
+            actions.append(action)
+            executed.append(add_arm_noise(action, plan.noise, plan.noise_rng))
+            before = info["completed"]
+            observation, _, _, _, info = self.env.step(executed[-1])
+            observations.append(observation)
+            rewards.append(sum(name in goals for name in info["completed"][len(before) :]))
+        truncations = np.zeros(len(actions), dtype=bool)
+        truncations[-1] = True
+        return Episode(
+            observations=np.stack(observations),
+            actions=np.stack(actions),
+            rewards=np.array(rewards, dtype=np.float32),
+            terminations=np.zeros(len(actions), dtype=bool),
+            truncations=truncations,
+            completed=info["completed"],
+            executed=np.stack(executed),
+            seed=seed,
+        )
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def add_arm_noise(action: NDArray[np.float32], std: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """(9,) the action with Gaussian noise on its seven arm velocities, inside [-1, 1]."""
+    noisy = action.copy()
+    noisy[:7] += rng.normal(0.0, std, 7).astype(np.float32)
+    return np.clip(noisy, -1.0, 1.0)
+
+
+@functools.lru_cache(maxsize=2)
+def _recorder(observation: str, start: str, joint_std: float) -> EpisodeRecorder:
+    return EpisodeRecorder(observation, start, joint_std)
+
+
+def record_episode(
+    task: str | Sequence[str],
+    *,
+    seed: int,
+    index: int,
+    order: str = "default",
+    noise: float | tuple[float, float] = COLLECTION_NOISE,
+    observation: str = "qpos",
+    max_steps: int = MAX_EPISODE_STEPS,
+    start: str = "official",
+    joint_std: float = 0.05,
+) -> Episode:
+    """Demonstration `index` under `seed`, the same bytes each time; see `EpisodeRecorder.record`.
+
+    The environment is built once per process and kept.
+
+    >>> episode = record_episode("kitchen-mixed", seed=0, index=7)
+    """
+    recorder = _recorder(observation, start, joint_std)
+    return recorder.record(task, seed=seed, index=index, order=order, noise=noise, max_steps=max_steps)
