@@ -95,6 +95,7 @@ def _kitchen(name: str) -> TaskData:
         views=VIEWS,
         minari_id=f"D4RL/kitchen/{name.removeprefix('kitchen-')}-v2",
         minari_keys=("observation",),
+        published_kind="human",
         official=OfficialFile(f"{name}-v0", file_name, D4RL_URL + file_name, sha256),
         scripted=Scripted(partial(_record_kitchen, name), card=card),
         completions=kitchen_completions,
@@ -114,7 +115,6 @@ def _fork() -> TaskData:
     return TaskData(
         name="fork",
         action_space=env.action_space,
-        views={"qpos": {2: np.arange(2)}},
         scripted=Scripted(record_fork_episode, episodes=300, card=card),
     )
 

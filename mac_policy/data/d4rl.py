@@ -38,7 +38,7 @@ def read_d4rl(
     ends: str = "auto",
     completions: Completions | None = None,
     name: str | None = None,
-    kind: str = "human",
+    kind: str = "d4rl",
 ) -> Demonstrations:
     """Read a D4RL hdf5 file.
 

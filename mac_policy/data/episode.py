@@ -42,7 +42,7 @@ class Source:
 
     name: str
     kind: str
-    """'human', 'scripted', or 'minari' for a data set that does not say."""
+    """'human', 'scripted', or the format ('minari', 'd4rl') for a data set that does not say."""
     sha256: str
     """Of the content as loaded (`content_sha256`), whatever file format it came from."""
     episodes: int

@@ -40,6 +40,7 @@ def read_minari(
     select: from the flattened width to the columns to keep.
     completions: from an episode's observations to the tasks completed, for sets that do not say.
     outside: 'clip' or 'refuse' actions outside the data set's action space.
+    kind: for sets that do not say ('human', 'scripted', ...).
     """
     folder = Path(dataset) if isinstance(dataset, Path) else _known(dataset)
     minari_set = _open(folder)
@@ -50,7 +51,7 @@ def read_minari(
     return Demonstrations.of(
         bounded,
         name=name or minari_set.id,
-        kind=kind or minari_set.storage.metadata.get(KIND_KEY, "minari"),
+        kind=minari_set.storage.metadata.get(KIND_KEY, kind or "minari"),
         location=str(folder),
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import tempfile
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +28,7 @@ class Unavailable(Exception):
     """A source does not have the data, or cannot be reached; the message says which."""
 
 
-def within(seconds: float, what: str, call: Callable[[], T]) -> T:
+def within(seconds: float, call: Callable[[], T]) -> T:
     """`call()`, or Unavailable when it takes longer than `seconds`.
 
     A name look-up or a silent server has no time-out of its own that holds in all cases, so the call runs
@@ -44,9 +46,9 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
     thread.start()
     thread.join(seconds)
     if "error" in outcome:
-        raise Unavailable(f"{what}: {_brief(outcome['error'])}") from outcome["error"]
+        raise Unavailable(_brief(outcome["error"])) from outcome["error"]
     if "value" not in outcome:
-        raise Unavailable(f"{what}: no answer within {seconds:g} s")
+        raise Unavailable(f"no answer within {seconds:g} s")
     value: T = outcome["value"]
     return value
 
@@ -69,7 +71,7 @@ def fetch_minari(dataset_id: str, *, seconds: float = LOOK_UP_SECONDS) -> Path:
     check_dataset_id(dataset_id)
     if offline():
         raise Unavailable("HF_HUB_OFFLINE is set")
-    remote = within(seconds, "the Minari remote", lambda: _look_up(dataset_id))
+    remote = within(seconds, lambda: _look_up(dataset_id))
     store = store_root()
     incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=store))
     try:
@@ -88,11 +90,20 @@ def fetch_minari(dataset_id: str, *, seconds: float = LOOK_UP_SECONDS) -> Path:
 
 
 def _look_up(dataset_id: str) -> Any:
-    from minari.storage.remotes import get_cloud_storage
+    from minari.storage.remotes import DEFAULT_REMOTE, get_cloud_storage
 
+    if os.environ.get("MINARI_REMOTE", DEFAULT_REMOTE).startswith("hf://"):
+        _reach(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
     storage = get_cloud_storage()
     storage.get_dataset_metadata(dataset_id)
     return storage
+
+
+def _reach(url: str) -> None:
+    """Raise when nothing answers at `url`: the hub's client would try five times and print each."""
+    request = urllib.request.Request(url, method="HEAD")
+    with contextlib.suppress(urllib.error.HTTPError):  # an answer, whatever it says
+        urllib.request.urlopen(request, timeout=LOOK_UP_SECONDS).close()
 
 
 def d4rl_folder() -> Path:
@@ -129,8 +140,7 @@ def fetch_d4rl(official: OfficialFile, *, seconds: float = CONNECT_SECONDS) -> P
     if target.is_file():
         return verify(target, official)
     url = official_url(official)
-    what = f"the D4RL server ({url})"
-    answer = within(seconds, what, lambda: urllib.request.urlopen(url, timeout=seconds))
+    answer = within(seconds, lambda: urllib.request.urlopen(url, timeout=seconds))
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".incoming-", delete=False) as part:
         try:
@@ -139,7 +149,7 @@ def fetch_d4rl(official: OfficialFile, *, seconds: float = CONNECT_SECONDS) -> P
             verify(Path(part.name), official)
             Path(part.name).rename(target)
         except OSError as error:
-            raise Unavailable(f"{what}: {_brief(error)}") from error
+            raise Unavailable(f"{url}: {_brief(error)}") from error
         finally:
             Path(part.name).unlink(missing_ok=True)
     return target

@@ -1,7 +1,8 @@
 """Which demonstrations a task gets, and saying so.
 
-In the order of `ORDERS['auto']`: the files in $MAC_DATA, the local Minari store, the Minari remote, and last
-the built-in scripted demonstrations, with a warning that cannot be missed. An explicit path comes before all.
+In the order of `ORDERS['auto']`: the files in $MAC_DATA, the local Minari store, D4RL files downloaded before,
+the Minari remote, and last the built-in scripted demonstrations, with a warning that cannot be missed. An
+explicit path comes before all.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.panel import Panel
 
-from mac_policy.data.checks import bound_actions, check_choice
+from mac_policy.data.checks import bound_actions, check_choice, nearest_hint
 from mac_policy.data.collect import collect_into_store
 from mac_policy.data.d4rl import read_d4rl
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.minari_read import read_minari
-from mac_policy.data.minari_store import local_path, store_root
-from mac_policy.data.remote import Unavailable, fetch_d4rl, fetch_minari, verify
+from mac_policy.data.minari_store import local_ids, local_path, store_root
+from mac_policy.data.remote import Unavailable, d4rl_folder, fetch_d4rl, fetch_minari, verify
 from mac_policy.data.tasks import TaskData
 
 HDF5 = (".hdf5", ".h5")
@@ -59,14 +60,20 @@ def load(
     for attempt in attempts:
         try:
             found = attempt(task, console)
+        except _NotOffered:
+            continue
         except Unavailable as reason:
             tried.append(f"{WHERE[attempt]}: {reason}")
             continue
         demonstrations = read(found)
-        if source != "scripted" and demonstrations.source.kind == "scripted":
+        if attempt is _scripted and source != "scripted" and task.has_published:
             _warn(demonstrations, tried, console)
         return _announce(demonstrations, console)
     raise ValueError(_how_to_get(task, source, tried))
+
+
+class _NotOffered(Unavailable):
+    """The task has nothing of this kind: not worth a word."""
 
 
 class _Reader:
@@ -85,18 +92,19 @@ class _Reader:
                 select=self.select,
                 completions=task.completions,
                 outside=self.outside,
-                kind="human" if path == local_path(task.minari_id or "none-v0") else None,
+                kind=task.published_kind,
             )
         if path.suffix not in HDF5:
             raise ValueError(f"data.path={path} is neither a Minari folder nor a D4RL file (.hdf5)")
-        demos = read_d4rl(path, select=self.select, completions=task.completions)
+        kind = task.published_kind or "d4rl"
+        demos = read_d4rl(path, select=self.select, completions=task.completions, kind=kind)
         if task.action_space is None:
             return demos
         low, high = task.action_space.low, task.action_space.high
         episodes, clipped = bound_actions(demos.episodes, low, high, outside=self.outside, name=str(path))
         if not clipped:
             return demos
-        return Demonstrations.of(episodes, name=demos.source.name, kind="human", location=str(path))
+        return Demonstrations.of(episodes, name=demos.source.name, kind=kind, location=str(path))
 
 
 def _mac_data(task: TaskData, console: Console) -> Path:
@@ -119,30 +127,40 @@ def _mac_data(task: TaskData, console: Console) -> Path:
 
 def _local_minari(task: TaskData, console: Console) -> Path:
     if task.minari_id is None:
-        raise Unavailable("the task has no published Minari data set")
+        raise _NotOffered("the task has no published Minari data set")
     found = local_path(task.minari_id)
     if found is None:
-        raise Unavailable(f"{store_root()} has no {task.minari_id}")
+        hint = nearest_hint(task.minari_id, local_ids())
+        raise Unavailable(f"{store_root()} has no {task.minari_id}{hint}")
     return found
+
+
+def _d4rl_cache(task: TaskData, console: Console) -> Path:
+    if task.official is None:
+        raise _NotOffered("the task has no official D4RL file")
+    file = d4rl_folder() / task.official.file_name
+    if not file.is_file():
+        raise Unavailable(f"{file.parent} has no {file.name}")
+    return verify(file, task.official)
 
 
 def _remote_minari(task: TaskData, console: Console) -> Path:
     if task.minari_id is None:
-        raise Unavailable("the task has no published Minari data set")
+        raise _NotOffered("the task has no published Minari data set")
     console.print(f"Looking for {task.minari_id} on the Minari remote ...")
     return fetch_minari(task.minari_id)
 
 
 def _official(task: TaskData, console: Console) -> Path:
     if task.official is None:
-        raise Unavailable("the task has no official D4RL file")
+        raise _NotOffered("the task has no official D4RL file")
     console.print(f"Fetching {task.official.file_name} from D4RL ...")
     return fetch_d4rl(task.official)
 
 
 def _scripted(task: TaskData, console: Console) -> Path:
     if task.scripted is None:
-        raise Unavailable("the task has no scripted demonstrator")
+        raise _NotOffered("the task has no scripted demonstrator")
     found = local_path(task.scripted_id)
     if found is not None:
         return found
@@ -154,13 +172,14 @@ Attempt = Callable[[TaskData, Console], Path]
 WHERE: dict[Attempt, str] = {
     _mac_data: "$MAC_DATA",
     _local_minari: "local Minari store",
+    _d4rl_cache: "downloaded D4RL files",
     _remote_minari: "Minari remote",
     _official: "official D4RL file",
     _scripted: "scripted demonstrations",
 }
 ORDERS: dict[str, tuple[Attempt, ...]] = {
-    "auto": (_mac_data, _local_minari, _remote_minari, _scripted),
-    "human": (_mac_data, _local_minari, _remote_minari),
+    "auto": (_mac_data, _local_minari, _d4rl_cache, _remote_minari, _scripted),
+    "human": (_mac_data, _local_minari, _d4rl_cache, _remote_minari),
     "minari": (_local_minari, _remote_minari),
     "d4rl": (_mac_data, _official),
     "scripted": (_scripted,),

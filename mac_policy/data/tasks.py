@@ -56,9 +56,16 @@ class TaskData:
     minari_keys: tuple[str, ...] | None = None
     """The entries of a Dict observation to keep."""
     official: OfficialFile | None = None
+    published_kind: str | None = None
+    """What the published data are ('human'), for files that do not say."""
     scripted: Scripted | None = None
     completions: Callable[[Floats], tuple[str, ...]] | None = None
     """From the observations of an episode, in any view, to the tasks completed, in order."""
+
+    @property
+    def has_published(self) -> bool:
+        """Whether there are demonstrations that scripted ones would only stand in for."""
+        return self.minari_id is not None or self.official is not None
 
     @property
     def scripted_id(self) -> str:

@@ -1,0 +1,42 @@
+"""Record scripted demonstrations of a task into a Minari data set. `--help` explains each option."""
+
+from dataclasses import replace
+
+import hydra
+from _cli import clean_errors
+from omegaconf import DictConfig
+
+from envs.demonstrations import task_data
+from mac_policy.data.collect import collect_into_store
+from mac_policy.data.minari_write import Card
+from mac_policy.data.tasks import Scripted
+
+
+@hydra.main(config_path="../configs", config_name="collect_demos", version_base=None)
+@clean_errors
+def main(config: DictConfig) -> None:
+    task = task_data(config.task.name)
+    if task.scripted is None:
+        raise ValueError(f"task={task.name} has no scripted demonstrator")
+    scripted = replace(task.scripted, episodes=config.episodes, seed=config.seed)
+    scripted = replace(scripted, card=_card(scripted, config))
+    folder = collect_into_store(
+        scripted,
+        config.dataset_id or task.scripted_id,
+        workers=config.workers,
+        overwrite=config.overwrite,
+    )
+    print(folder)
+
+
+def _card(scripted: Scripted, config: DictConfig) -> Card:
+    given = {
+        "author": (config.author,) if config.author else scripted.card.author,
+        "author_email": (config.author_email,) if config.author_email else (),
+        "code_permalink": config.code_permalink or "",
+    }
+    return replace(scripted.card, **given)
+
+
+if __name__ == "__main__":
+    main()
