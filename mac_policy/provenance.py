@@ -1,0 +1,60 @@
+"""Where a number comes from: what every results.json says about its own making, and how it is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+PACKAGES = ("torch", "numpy", "mujoco", "gymnasium", "gymnasium-robotics", "minari", "mac-policy")
+
+
+def run_record(seed: int | None, dataset: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The head of a results.json: schema, command, time, seed, versions, machine, data set."""
+    return {
+        "schema": SCHEMA,
+        "command": shlex.join(["python", *sys.argv]),
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "seed": seed,
+        "versions": versions(),
+        "machine": {"cpu": cpu_name(), "cores": os.cpu_count()},
+        "dataset": dataset,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Python and the installed packages that can change a number."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package.replace("-", "_")] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def cpu_name() -> str:
+    """The processor's model as the system names it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def write_json(path: Path, record: dict[str, Any]) -> Path:
+    """Write JSON whole or not at all: a reader never sees half a file. Numbers must be finite."""
+    text = json.dumps(record, indent=2, allow_nan=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)
+    return path

@@ -1,0 +1,156 @@
+"""Table 7 of the MAC paper: the masks that training meets under each mask distribution, exact and sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hydra
+import torch
+from _cli import clean_errors
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from mac_policy.core import UniformCardinality, induced_mask_distribution
+from mac_policy.core.checks import check_count
+from mac_policy.core.induced import LARGEST_TABLE
+from mac_policy.core.masks import all_masks, mask_codes
+from mac_policy.core.paths import SimulatedPaths
+from mac_policy.provenance import run_record, write_json
+
+PATHS: dict[str, dict[str, object]] = {
+    "w-RND": {"protocol": "random"},
+    "w-MAC": {},
+    "w-MAC+CR": {"cardinality_reweighting": True},
+    "w-MAC-edge": {"path_weighting": "sum"},
+}
+
+
+def exact_columns(n: int) -> dict[str, Tensor]:
+    """Column name to the probability of every mask, (2^n,) float64."""
+    masks = UniformCardinality(n)
+    columns = {"M": masks.log_prob(all_masks(n)).exp()}
+    return columns | {name: induced_mask_distribution(masks, **settings) for name, settings in PATHS.items()}
+
+
+def sampled_columns(n: int, samples: int, seed: int) -> dict[str, Tensor]:
+    """The same by drawing masks and following their paths, without the tables."""
+    g = torch.Generator().manual_seed(seed)
+    masks = UniformCardinality(n)
+
+    def path(settings: dict[str, object]) -> Callable[[int], Tensor]:
+        full = {"protocol": "largest", "path_weighting": "mean", "cardinality_reweighting": False} | settings
+        law = SimulatedPaths(masks, None, query="marginal", **full)
+        return lambda count: law.sample(count, False, g).evidence
+
+    draws = {"M": lambda count: masks.sample(count, g)} | {name: path(settings) for name, settings in PATHS.items()}
+    return {name: _frequencies(draw, n, samples) for name, draw in draws.items()}
+
+
+def _frequencies(draw: Callable[[int], Tensor], n: int, samples: int) -> Tensor:
+    counts = torch.zeros(2**n, dtype=torch.float64)
+    for start in range(0, samples, 100_000):
+        counts += torch.bincount(mask_codes(draw(min(100_000, samples - start))), minlength=2**n)
+    return counts / samples
+
+
+def entropy(law: Tensor) -> float:
+    """In nats."""
+    return float(-torch.xlogy(law, law).sum())
+
+
+def name_of(row: int, n: int) -> str:
+    """A mask as text, lowest index first."""
+    return "".join("1" if row >> i & 1 else "0" for i in range(n))
+
+
+def shown_rows(wanted: list[str], law: Tensor, n: int, at_least: int = 8) -> list[str]:
+    """The wanted masks that have n digits, then the likeliest until there are enough."""
+    fitting = [mask for mask in wanted if len(mask) == n and set(mask) <= {"0", "1"}]
+    likeliest = [name_of(int(row), n) for row in law.argsort(descending=True, stable=True)[: 2 * at_least]]
+    return (fitting + [mask for mask in likeliest if mask not in fitting])[: max(at_least, len(fitting))]
+
+
+def results(
+    config: DictConfig, exact: dict[str, Tensor], sampled: dict[str, Tensor], rows: list[str]
+) -> dict[str, Any]:
+    def column(law: Tensor) -> dict[str, Any]:
+        per_million = {name_of(row, config.n): float(p) * 1e6 for row, p in enumerate(law) if p > 0}
+        return {"entropy": entropy(law), "per_million": per_million}
+
+    return run_record(config.seed) | {
+        "n": config.n,
+        "samples": config.samples,
+        "rows": rows,
+        "columns": {name: column(law) for name, law in exact.items()},
+        "sampled": {name: column(law) for name, law in sampled.items()},
+    }
+
+
+def print_table(record: dict[str, Any]) -> None:
+    table = Table(
+        title=f"Masks met per million, N = {record['n']}: exact, below it sampled ({record['samples']:,} draws)"
+    )
+    table.add_column("mask", no_wrap=True)
+    for name in record["columns"]:
+        table.add_column(name, justify="right")
+    for mask in record["rows"]:
+        cells = [
+            f"{record['columns'][name]['per_million'].get(mask, 0):.0f}"
+            f"\n({record['sampled'][name]['per_million'].get(mask, 0):.0f})"
+            for name in record["columns"]
+        ]
+        table.add_row(mask, *cells)
+    table.add_section()
+    pairs = [(record["columns"][name]["entropy"], record["sampled"][name]["entropy"]) for name in record["columns"]]
+    table.add_row("entropy, nats", *[f"{exact:.3f}\n({drawn:.3f})" for exact, drawn in pairs])
+    Console().print(table)
+
+
+def draw_plot(record: dict[str, Any], path: Path) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    bars, nats = figure.subplots(1, 2, width_ratios=[4, 1])
+    names = list(record["columns"])
+    width = 0.8 / len(names)
+    for i, name in enumerate(names):
+        exact = [record["columns"][name]["per_million"].get(mask, 0) for mask in record["rows"]]
+        drawn = [record["sampled"][name]["per_million"].get(mask, 0) for mask in record["rows"]]
+        places = [row + (i - (len(names) - 1) / 2) * width for row in range(len(exact))]
+        bars.bar(places, exact, width, label=name, color=f"C{i}")
+        bars.plot(places, drawn, "k_", markersize=7, label="sampled" if name == names[-1] else None)
+        nats.bar(i, record["columns"][name]["entropy"], color=f"C{i}")
+    bars.set_yscale("symlog", linthresh=100)
+    bars.set_ylim(bottom=0)
+    bars.set_xticks(range(len(record["rows"])), record["rows"], rotation=30, ha="right", family="monospace")
+    bars.set(ylabel="masks per million", title=f"Evidence masks met in training, N = {record['n']}")
+    figure.legend(loc="outside lower center", ncols=len(names) + 1)
+    nats.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    nats.set(ylabel="nats", title="Entropy")
+    figure.savefig(path, dpi=120)
+    return path
+
+
+@hydra.main(config_path="../configs", config_name="mask_distribution", version_base=None)
+@clean_errors
+def main(config: DictConfig) -> None:
+    if check_count("n", config.n) > LARGEST_TABLE:
+        raise ValueError(f"n must be at most {LARGEST_TABLE} for an exact table of 2^n masks, got {config.n}")
+    check_count("samples", config.samples)
+    exact = exact_columns(config.n)
+    sampled = sampled_columns(config.n, config.samples, config.seed)
+    # YAML reads 100000000000 as a number and 011111111110 as one in base eight, so rows are taken as they were typed.
+    record = results(config, exact, sampled, shown_rows([str(r) for r in config.rows], exact["w-MAC+CR"], config.n))
+    print_table(record)
+    out = Path(config.out)
+    path = write_json(out / "results.json", record)
+    print(f"plot: {draw_plot(record, out / 'mask_distribution.png')}")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "scripts/mask_distribution.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_writes_the_table_the_plot_and_where_they_come_from(tmp_path):
+    done = run("n=12", "samples=20000", f"out={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    path = Path(done.stdout.strip().splitlines()[-1])
+    record = json.loads(path.read_text())
+    assert record["columns"]["w-MAC"]["per_million"]["100000000000"] == pytest.approx(76388.9, abs=0.1)
+    assert record["columns"]["w-MAC+CR"]["per_million"]["111111111110"] == pytest.approx(22222.2, abs=0.1)
+    assert record["columns"]["M"]["entropy"] == pytest.approx(7.212, abs=5e-4)
+    assert set(record["columns"]) == set(record["sampled"]) == {"M", "w-RND", "w-MAC", "w-MAC+CR", "w-MAC-edge"}
+    for column in (*record["columns"].values(), *record["sampled"].values()):
+        assert sum(column["per_million"].values()) == pytest.approx(1e6)
+    assert {"schema", "command", "created", "seed", "versions", "machine"} <= set(record)
+    assert (tmp_path / "mask_distribution.png").stat().st_size > 10_000
+    assert "111111111110" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [("n=17", "n must be at most 16"), ("n=0", "at least 1, got 0"), ("n=two", "got 'two'"), ("samples=0", "samples")],
+)
+def test_wrong_input_is_one_clean_line(argument, message, tmp_path):
+    done = run(argument, f"out={tmp_path}")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
