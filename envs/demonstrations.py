@@ -50,8 +50,8 @@ OFFICIAL = {
 }
 
 
-def kitchen_completions(observations: Floats) -> tuple[str, ...]:
-    """The kitchen tasks done in an episode's observations (T+1, 30 or 59), in the order they were done.
+def kitchen_completions(observations: Floats) -> dict[str, int]:
+    """The steps at which tasks were done in an episode's observations (T+1, 30 or 59), in that order.
 
     By the environment's own rule: a task is done when its joints come within 0.3 of their goal.
     """
@@ -68,13 +68,14 @@ def kitchen_completions(observations: Floats) -> tuple[str, ...]:
         done = np.flatnonzero(distance < BONUS_THRESH)
         if len(done):
             first[task] = int(done[0])
-    return tuple(sorted(first, key=lambda task: first[task]))
+    return dict(sorted(first.items(), key=lambda item: item[1]))
 
 
 def _record_kitchen(task: str, *, seed: int, index: int) -> Episode:
     from envs.expert import record_episode
 
-    return record_episode(task, seed=seed, index=index)
+    # All 59 values are stored, so that the set serves both views.
+    return record_episode(task, seed=seed, index=index, observation="full")
 
 
 def _kitchen(name: str) -> TaskData:

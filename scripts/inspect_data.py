@@ -22,7 +22,9 @@ def main(config: DictConfig) -> None:
     output = Path(config.output)
     output.mkdir(parents=True, exist_ok=True)
     action_histograms(demonstrations).savefig(output / "actions.png", dpi=120)
-    completions_over_time(demonstrations).savefig(output / "completions.png", dpi=120)
+    task = TASKS.get(str(config.dataset))
+    over_time = completions_over_time(demonstrations, task.completions if task else None)
+    over_time.savefig(output / "completions.png", dpi=120)
     if config.video is not None:
         _film(demonstrations, config, output)
     print(output)

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from mac_policy.data.checks import check_choice
 from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.data.episode import Bools, Episode, Floats, Indices
+from mac_policy.data.episode import Bools, Completions, Episode, Floats, Indices
 
 ENDS = ("auto", "flags", "jumps")
 REQUIRED = ("observations", "actions")
-Completions = Callable[[Floats], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def read_d4rl(
     ends: 'flags' ends an episode where terminals or timeouts are set, 'jumps' where the observation jumps
         (see `jump_ends`); 'auto' uses the flags if any is set, else the jumps. What follows the last end
         is an episode too: files are cut at any step.
-    completions: from an episode's selected observations (T+1, obs) to the tasks completed, in order.
+    completions: from an episode's selected observations to the tasks completed.
     """
     path = Path(path)
     columns = _read_columns(path)
@@ -132,5 +131,5 @@ def _episode(columns: Columns, start: int, stop: int, completions: Completions |
         rewards=columns.rewards[rows],
         terminations=columns.terminals[rows],
         truncations=truncations,
-        completed=completions(observations) if completions else (),
+        completed=tuple(completions(observations)) if completions else (),
     )

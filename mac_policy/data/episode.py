@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
+
+Completions = Callable[[Floats], Mapping[str, int]]
+"""From an episode's observations (T+1, obs) to the step at which each task was completed, in that order."""
 
 
 @dataclass(frozen=True)

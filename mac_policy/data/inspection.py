@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.data.episode import Episode
+from mac_policy.data.episode import Completions, Episode
 from mac_policy.data.statistics import Moments
 
 if TYPE_CHECKING:
@@ -82,28 +83,32 @@ def action_histograms(demonstrations: Demonstrations) -> Figure:
     return figure
 
 
-def completions_over_time(demonstrations: Demonstrations) -> Figure:
-    """Mean number of completed tasks by step, with the middle 80% of the episodes."""
+def completions_over_time(demonstrations: Demonstrations, completions: Completions | None = None) -> Figure:
+    """Mean number of completed tasks by step, with the middle 80% of the episodes.
+
+    Where `completions` is not given the steps are read off the rewards: the sum so far is what is drawn.
+    """
     longest = int(demonstrations.lengths.max())
-    counts = np.array([_counts(episode, longest) for episode in demonstrations.episodes])
+    counts = np.array([_counts(episode, longest, completions) for episode in demonstrations.episodes])
     figure = _figure(6.0, 3.6)
     axes = figure.add_subplot()
     low, high = np.quantile(counts, [0.1, 0.9], axis=0)
     steps = np.arange(1, longest + 1)
     axes.fill_between(steps, low, high, alpha=0.25, label="80% of the episodes")
     axes.plot(steps, counts.mean(axis=0), label="mean")
-    axes.set(xlabel="step", ylabel="completed", title=f"{demonstrations.source.name}: completions")
+    axes.set(xlabel="step", ylabel="tasks completed" if completions else "reward so far")
+    axes.set_title(f"{demonstrations.source.name} ({demonstrations.source.kind})")
     axes.legend(loc="upper left")
     return figure
 
 
-def _counts(episode: Episode, longest: int) -> np.ndarray:
-    """(longest,) completions by step. Rewards come in two kinds: newly completed (the environment, relay files)
-    and completed so far (D4RL kitchen files), told apart by whether they sum to more than was completed."""
-    rewards = episode.rewards
-    most = len(episode.completed)
-    total = rewards if most and rewards.sum() > most else np.cumsum(rewards)
-    return np.pad(total, (0, longest - len(total)), mode="edge")
+def _counts(episode: Episode, longest: int, completions: Completions | None) -> NDArray[Any]:
+    """(longest,) how much was done by each step; an episode that ended keeps its last value."""
+    if completions is None:
+        done = np.cumsum(episode.rewards)
+        return np.pad(done, (0, longest - len(done)), mode="edge")
+    at = np.array(list(completions(episode.observations).values()))
+    return np.count_nonzero(at[:, None] <= np.arange(1, longest + 1), axis=0)
 
 
 def _figure(width: float, height: float) -> Figure:

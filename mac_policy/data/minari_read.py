@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mac_policy.data.checks import bound_actions, nearest_hint
 from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.data.episode import Episode, Floats
+from mac_policy.data.episode import Completions, Episode
 from mac_policy.data.minari_store import (
     COMPLETED_KEY,
     EXECUTED_KEY,
@@ -29,7 +29,7 @@ def read_minari(
     *,
     keys: Sequence[str] | None = None,
     select: Callable[[int], NDArray[np.int64]] | None = None,
-    completions: Callable[[Floats], tuple[str, ...]] | None = None,
+    completions: Completions | None = None,
     outside: str = "clip",
     name: str | None = None,
     kind: str | None = None,
@@ -85,7 +85,7 @@ def _episodes(
     folder: Path,
     keys: Sequence[str],
     select: Callable[[int], NDArray[np.int64]] | None,
-    completions: Callable[[Floats], tuple[str, ...]] | None,
+    completions: Completions | None,
 ) -> Iterator[Episode]:
     if len(minari_set) == 0:
         raise ValueError(f"{folder} holds no episodes; a data set needs at least one")
@@ -103,7 +103,7 @@ def _episode(
     metadata: dict[str, Any],
     keys: Sequence[str],
     select: Callable[[int], NDArray[np.int64]] | None,
-    completions: Callable[[Floats], tuple[str, ...]] | None,
+    completions: Completions | None,
 ) -> Episode:
     observations = flatten(raw["observations"], keys)
     if select is not None:
@@ -112,7 +112,7 @@ def _episode(
     if COMPLETED_KEY in metadata:
         completed = tuple(json.loads(metadata[COMPLETED_KEY]))
     else:
-        completed = completions(observations) if completions else ()
+        completed = tuple(completions(observations)) if completions else ()
     return Episode(
         observations=observations,
         actions=np.asarray(raw["actions"], dtype=np.float32),

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mac_policy.data.checks import check_choice
-from mac_policy.data.episode import Episode, Floats
+from mac_policy.data.episode import Completions, Episode
 from mac_policy.data.minari_write import Card
 
 
@@ -59,8 +59,8 @@ class TaskData:
     published_kind: str | None = None
     """What the published data are ('human'), for files that do not say."""
     scripted: Scripted | None = None
-    completions: Callable[[Floats], tuple[str, ...]] | None = None
-    """From the observations of an episode, in any view, to the tasks completed, in order."""
+    completions: Completions | None = None
+    """For sources that do not say what was completed; takes the observations of any view."""
 
     @property
     def has_published(self) -> bool:
