@@ -163,7 +163,7 @@ class Knob:
     inward: float = 0.0
     """How far the goal is drawn towards the bar's centre, so that the finger does not slip off its end."""
     lead: tuple[float, float] = (0.055, 0.075)
-    stop: tuple[float, float] = (0.88, 0.96)
+    stop: tuple[float, float] = (0.74, 0.92)
     pitch: float = -0.3
     press: float = 1.0
 
@@ -213,7 +213,7 @@ class Kettle:
 
     holds: tuple[KettleHold, ...]
     reach: float = 0.13
-    stop: tuple[float, float] = (0.62, 0.68)
+    stop: tuple[float, float] = (0.57, 0.66)
     lead: float = 0.08
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
@@ -242,11 +242,11 @@ Recipe = Door | Slider | Knob | Kettle
 
 RECIPES: dict[str, Recipe] = {
     MICROWAVE: Door(
-        joint=22, handle=(-0.642, 0.493, 1.792), axis=(-1.128, 0.455), opening=-1.0, stop=(0.72, 0.84),
+        joint=22, handle=(-0.642, 0.493, 1.792), axis=(-1.128, 0.455), opening=-1.0, stop=(0.64, 0.82),
         yaw=0.3, reach=0.14, depth=0.025, lead=0.12, height_play=0.05,
     ),
     HINGE_CABINET: Door(
-        joint=21, handle=(-0.526, 0.583, 2.6), axis=(-0.224, 0.71), opening=1.0, stop=(1.32, 1.44),
+        joint=21, handle=(-0.526, 0.583, 2.6), axis=(-0.224, 0.71), opening=1.0, stop=(1.24, 1.42),
         yaw=0.0, reach=0.12, depth=0.022, lead=0.18, height_play=0.03,
     ),
     KETTLE: Kettle(
@@ -257,11 +257,11 @@ RECIPES: dict[str, Recipe] = {
         )
     ),
     LIGHT_SWITCH: Slider(
-        joint=17, start=(-0.305, 0.63, 2.275), reach=0.085, travel=-0.18, follows=False, stop=(0.62, 0.68),
+        joint=17, start=(-0.305, 0.63, 2.275), reach=0.085, travel=-0.18, follows=False, stop=(0.6, 0.68),
         lead=0.0, height_play=0.01, pitch=-0.2,
     ),
     SLIDE_CABINET: Slider(
-        joint=19, start=(-0.175, 0.605, 2.58), reach=0.085, travel=0.0, follows=True, stop=(0.32, 0.38),
+        joint=19, start=(-0.175, 0.605, 2.58), reach=0.085, travel=0.0, follows=True, stop=(0.25, 0.37),
         lead=0.12, height_play=0.09,
     ),
     BOTTOM_BURNER: Knob(joint=11, centre=(-0.256, 0.64, 2.226)),

@@ -11,7 +11,7 @@ from envs.kitchen_recipes import Stroke
 
 FREE_SPEED = 1.3  # times the speed of contact
 APPROACH_GAIN, REACH_GAIN = 2.5, 1.5  # above 1 the hand does not slow down before it arrives
-NEAR_TRAVEL, NEAR_REACH = 0.035, 0.014  # metres from a waypoint that count as there
+NEAR_TRAVEL, NEAR_REACH = 0.05, 0.018  # metres from a waypoint that count as there
 STALLED_AFTER = 10  # steps without the object moving
 
 
