@@ -87,6 +87,8 @@ def _arrays(file: Any, path: Path) -> dict[str, Any]:
     for key in REQUIRED:
         if not isinstance(file.get(key), h5py.Dataset):
             raise ValueError(f"{path} has no array {key!r}; it holds {', '.join(sorted(file)) or 'nothing'}")
+        if not np.issubdtype(file[key].dtype, np.number):
+            raise ValueError(f"{path}: {key} is not an array of numbers but of {file[key].dtype}")
     arrays: dict[str, Any] = {key: file[key][()].astype(np.float32, copy=False) for key in REQUIRED}
     steps = len(arrays["actions"])
     for key, dtype in (("rewards", np.float32), ("terminals", np.bool_), ("timeouts", np.bool_)):

@@ -107,8 +107,8 @@ def _counts(episode: Episode, longest: int, completions: Completions | None) -> 
     if completions is None:
         done = np.cumsum(episode.rewards)
         return np.pad(done, (0, longest - len(done)), mode="edge")
-    at = np.array(list(completions(episode.observations).values()))
-    return np.count_nonzero(at[:, None] <= np.arange(1, longest + 1), axis=0)
+    at = np.array(list(completions(episode.observations).values()), dtype=np.int64)
+    return np.searchsorted(np.sort(at), np.arange(1, longest + 1), side="right")
 
 
 def _figure(width: float, height: float) -> Figure:

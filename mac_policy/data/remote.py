@@ -63,7 +63,7 @@ def offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
-def fetch_minari(dataset_id: str, *, seconds: float = LOOK_UP_SECONDS) -> Path:
+def fetch_minari(dataset_id: str, *, seconds: float | None = None) -> Path:
     """Download a published Minari data set into the local store and return its folder.
 
     Unavailable when the remote does not answer within `seconds` or has no such data set.
@@ -71,7 +71,7 @@ def fetch_minari(dataset_id: str, *, seconds: float = LOOK_UP_SECONDS) -> Path:
     check_dataset_id(dataset_id)
     if offline():
         raise Unavailable("HF_HUB_OFFLINE is set")
-    remote = within(seconds, lambda: _look_up(dataset_id))
+    remote = within(seconds or LOOK_UP_SECONDS, lambda: _look_up(dataset_id))
     store = store_root()
     incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=store))
     try:
@@ -134,12 +134,12 @@ def verify(path: Path, official: OfficialFile) -> Path:
     return path
 
 
-def fetch_d4rl(official: OfficialFile, *, seconds: float = CONNECT_SECONDS) -> Path:
+def fetch_d4rl(official: OfficialFile, *, seconds: float | None = None) -> Path:
     """The official file, downloaded once and checked by its sha256."""
     target = d4rl_folder() / official.file_name
     if target.is_file():
         return verify(target, official)
-    url = official_url(official)
+    url, seconds = official_url(official), seconds or CONNECT_SECONDS
     answer = within(seconds, lambda: urllib.request.urlopen(url, timeout=seconds))
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".incoming-", delete=False) as part:

@@ -130,7 +130,7 @@ def _local_minari(task: TaskData, console: Console) -> Path:
         raise _NotOffered("the task has no published Minari data set")
     found = local_path(task.minari_id)
     if found is None:
-        hint = nearest_hint(task.minari_id, local_ids())
+        hint = "" if task.scripted else nearest_hint(task.minari_id, local_ids())
         raise Unavailable(f"{store_root()} has no {task.minari_id}{hint}")
     return found
 

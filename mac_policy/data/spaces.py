@@ -16,10 +16,10 @@ def flat_keys(space: spaces.Space[Any], keys: Sequence[str] | None = None) -> tu
     """The entries that `flatten` puts side by side, in that order; ('',) for a plain Box.
 
     A Dict is read in its own order, which gymnasium sorts by name; an entry of a Dict in a Dict is called
-    'outer/inner'. `keys` keeps some entries, in the order given.
+    'outer/inner'. `keys` keeps some entries of a Dict, in the order given.
     """
     boxes = dict(_boxes(space))
-    if keys is None:
+    if keys is None or isinstance(space, spaces.Box):
         return tuple(boxes)
     for key in keys:
         if key not in boxes:
