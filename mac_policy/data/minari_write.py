@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,9 @@ from mac_policy.data.minari_store import (
     check_dataset_id,
     store_root,
 )
+
+BYTES_AN_EPISODE = 20_000
+"""What hdf5 takes for an episode beside its values, at most."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def write_minari(
         raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
     with _incoming() as folder:
         try:
+            _check_space(folder, demonstrations)
             _write(demonstrations, dataset_id, card, folder / "data")
         except (OSError, RuntimeError) as error:
             raise OSError(f"{dataset_id} could not be written to {store_root()}: {error}") from error
@@ -83,6 +88,16 @@ def _incoming() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_space(folder: Path, demonstrations: Demonstrations) -> None:
+    """OSError when the disk has no room: hdf5 itself may bring the process down when it runs out of it."""
+    arrays = ("observations", "actions", "rewards", "executed")
+    fields = (getattr(episode, name) for episode in demonstrations.episodes for name in arrays)
+    size = int(1.2 * sum(values.nbytes for values in fields if values is not None))
+    with tempfile.TemporaryFile(dir=folder) as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size + BYTES_AN_EPISODE * len(demonstrations))
 
 
 def _put(folder: Path, target: Path) -> None:

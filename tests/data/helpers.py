@@ -6,8 +6,8 @@ import numpy as np
 from mac_policy.data import Demonstrations, Episode
 
 
-def make_episode(steps=5, seed=0, observation_dim=3, action_dim=2, **changes):
-    rng = np.random.default_rng(seed)
+def make_episode(steps=5, draw=0, observation_dim=3, action_dim=2, **changes):
+    rng = np.random.default_rng(draw)
     fields = {
         "observations": rng.normal(size=(steps + 1, observation_dim)).astype(np.float32),
         "actions": rng.uniform(-1, 1, (steps, action_dim)).astype(np.float32),
@@ -19,7 +19,7 @@ def make_episode(steps=5, seed=0, observation_dim=3, action_dim=2, **changes):
 
 
 def make_demonstrations(lengths=(5, 3, 4), kind="human", **changes):
-    episodes = [make_episode(steps, seed, **changes) for seed, steps in enumerate(lengths)]
+    episodes = [make_episode(steps, draw, **changes) for draw, steps in enumerate(lengths)]
     return Demonstrations.of(episodes, name="made up", kind=kind)
 
 
