@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, get_args
 
 import torch
@@ -28,25 +28,25 @@ GRID_REACH = 6.0
 class EnergyConditional:
     """exp(-E) q / Z with Z = sum_j w_j exp(-E(s_j)) over weighted points s_j that stand for q.
 
-    ``points`` (..., S) carry no gradient, ``log_node_weights`` (..., S) are their shares of q. ``sample`` draws
+    ``draw_points`` gives, when they are first needed, points (..., S) and the logs of their shares of q
+    (..., S), both without gradient; they are then kept, so that log_prob is one function. ``sample`` draws
     ``num_samples`` proposals and resamples one of them by its importance weight; ``mean`` is the weighted
-    mean of the points; ``mode`` the best of the points and the component means. Temperature T resamples
-    towards p^(1/T).
+    mean of the points; ``mode`` the best of the points and the component means. At temperature T the
+    resampling aims at p^(1/T). Resampling is exact only for many samples or an energy that changes q little,
+    which is what training makes of it.
     """
 
     def __init__(
         self,
         proposal: MixtureConditional,
         energy: Callable[[Tensor], Tensor],
-        points: Tensor,
-        log_node_weights: Tensor,
+        draw_points: Callable[[], tuple[Tensor, Tensor]],
         num_samples: int,
         tilted: bool,
     ) -> None:
         self.proposal = proposal
         self.energy = energy  # (..., S) values to (..., S) energies
-        self.points = points
-        self.log_node_weights = log_node_weights
+        self.draw_points = draw_points
         self.num_samples = num_samples
         self.tilted = tilted
 
@@ -62,12 +62,20 @@ class EnergyConditional:
         return self._log_q(x) - self.energy(x) if self.tilted else -self.energy(x)
 
     @cached_property
+    def _nodes(self) -> tuple[Tensor, Tensor]:
+        return self.draw_points()
+
+    @property
+    def points(self) -> Tensor:
+        return self._nodes[0]
+
+    @cached_property
     def _log_weights(self) -> Tensor:
         """``(..., S)`` logs of w_j times density over proposal at the points."""
         log_ratio = -self.energy(self.points)
         if not self.tilted:
             log_ratio = log_ratio - self._log_q(self.points).detach()
-        return log_ratio + self.log_node_weights
+        return log_ratio + self._nodes[1]
 
     @property
     def log_normaliser(self) -> Tensor:
@@ -77,11 +85,13 @@ class EnergyConditional:
         return self._log_density(at_least_float32(x)[..., None])[..., 0] - self.log_normaliser
 
     def log_prob_grid(self, points: Tensor) -> Tensor:
-        x = points.to(self.points.dtype).expand(*self.batch_shape, len(points))
+        x = points.to(self.proposal.means.dtype).expand(*self.batch_shape, len(points))
         return self._log_density(x) - self.log_normaliser[..., None]
 
     def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
-        proposal = self.proposal.tempered(temperature).expand_last(self.num_samples)
+        check_positive("temperature", temperature)
+        # A cold proposal would miss the peaks of p that are none of q; a hot p needs a hot proposal.
+        proposal = self.proposal.tempered(max(temperature, 1.0)).expand_last(self.num_samples)
         x = proposal.draw(generator)
         log_weights = self._log_density(x) / temperature - proposal.log_prob(x)
         return take(x, draw_index(log_weights, generator))
@@ -100,7 +110,8 @@ class EnergyNetwork(nn.Module):
     """E(x_i; latent, which variable, proposal), a residual network shared by all variables.
 
     What does not depend on x_i is read once, however many values of x_i follow. The result is
-    softplus(.) clipped at ``clip``; before training it is almost constant, which makes p almost q.
+    softplus(.) clipped at ``clip``; before training it is almost constant (a third of the clip), which makes
+    p almost q.
     """
 
     def __init__(self, num_variables: int, num_inputs: int, hidden: int, num_blocks: int, clip: float) -> None:
@@ -112,6 +123,8 @@ class EnergyNetwork(nn.Module):
         self.output = nn.Linear(hidden, 1)
         self.clip = clip
         small_output(self.output)
+        # Only differences of energies count. Starting at 0 would leave no room below: softplus is flat there.
+        nn.init.constant_(self.output.bias, clip / 3)
 
     def forward(self, inputs: Tensor, variables: Tensor) -> Callable[[Tensor], Tensor]:
         """``(..., I)`` inputs and ``(...)`` variable indices to the function (..., S) -> (..., S)."""
@@ -163,7 +176,7 @@ class EnergyTilted(Head):
         energy_clip: float = 30.0,
         regulariser: float = 0.0,
         normaliser: Normaliser = "importance",
-        grid_size: int = 48,
+        grid_size: int = 128,
         tilted: bool = True,
     ) -> None:
         super().__init__()
@@ -223,8 +236,8 @@ class EnergyTilted(Head):
         inputs = torch.cat([params[..., : self.latent_dim], params[..., self.latent_dim :].detach()], -1)
         energy = self.energy(inputs, self._variables(params, variables))
         samples = self.num_samples if self.training else self.num_eval_samples
-        points, log_node_weights = self._points(detached(proposal), samples, generator)
-        return EnergyConditional(proposal, energy, points, log_node_weights, samples, self.tilted)
+        draw_points = partial(self._points, detached(proposal), samples, generator)
+        return EnergyConditional(proposal, energy, draw_points, samples, self.tilted)
 
     def _points(
         self, proposal: MixtureConditional, samples: int, generator: torch.Generator | None

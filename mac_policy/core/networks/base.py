@@ -66,6 +66,7 @@ class SetNetwork(nn.Module, ABC):
                 f"{expected[:2]} and torch.bool"
             )
         self._check_conditions(batch, encoded, mode)
+        features = features.to(next(self.parameters()).dtype)
         # where, not a product: 0 * NaN is NaN.
         return torch.where(evidence[..., None], features, torch.zeros_like(features))
 
