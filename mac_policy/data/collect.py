@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mac_policy import __version__
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Episode
 from mac_policy.data.episode_files import episode_file, load_episode, save_episode
@@ -74,13 +75,30 @@ def collect(
     """
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}; it must be at least 1")
-    work.mkdir(parents=True, exist_ok=True)
+    _claim(work, record, seed)
     missing = [i for i in range(episodes) if load_episode(episode_file(work, i)) is None]
     finished = _record_all(partial(_record_one, record, seed, work), missing, workers)
     for _ in _with_progress(finished, episodes, len(missing), console or Console(stderr=True)):
         pass
     loaded = [load_episode(episode_file(work, i)) for i in range(episodes)]
     return [episode for episode in loaded if episode is not None]
+
+
+def _claim(work: Path, record: Recorder, seed: int) -> None:
+    """Make the work folder, or make sure that what lies in it came from the same recorder and seed."""
+    work.mkdir(parents=True, exist_ok=True)
+    function = record.func if isinstance(record, partial) else record
+    settings = (record.args, record.keywords) if isinstance(record, partial) else ((), {})
+    name = getattr(function, "__qualname__", repr(function))
+    mine = f"{name} {settings[0]} {settings[1]} seed {seed} mac_policy {__version__}\n"
+    note = work / "recorder.txt"
+    if not note.exists():
+        note.write_text(mine)
+    elif note.read_text() != mine:
+        raise ValueError(
+            f"{work} holds an unfinished collection by another recorder ({note.read_text().strip()}); "
+            f"delete that folder or choose another dataset_id"
+        )
 
 
 def _record_one(record: Recorder, seed: int, work: Path, index: int) -> int:

@@ -1,5 +1,8 @@
 """Made-up demonstrations, as episodes and as D4RL files."""
 
+import os
+import time
+
 import h5py
 import numpy as np
 
@@ -42,3 +45,19 @@ def write_d4rl(path, lengths=(5, 3, 4), flags="terminals", **changes):
             if values is not None:
                 file[key] = values
     return path
+
+
+def record(*, seed, index):
+    """A recorder: quick, and different for every seed and index."""
+    return make_episode(4 + index % 3, draw=1000 * seed + index, completed=("kettle",) * (index % 2))
+
+
+def record_slowly(*, seed, index):
+    time.sleep(0.15)
+    return record(seed=seed, index=index)
+
+
+def record_until_it_breaks(*, seed, index):
+    if str(index) == os.environ.get("BREAK_AT"):
+        raise RuntimeError("the simulator fell over")
+    return record(seed=seed, index=index)
