@@ -1,0 +1,1 @@
+"""Policies with one contract: command any subset of an action's dimensions, get the whole action."""

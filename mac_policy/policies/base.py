@@ -1,0 +1,288 @@
+"""The one contract of all policies: any subset of an action's dimensions may be given, the rest is filled in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from mac_policy.policies.normalizer import Normalizer
+from mac_policy.policies.settings import PolicySettings
+from mac_policy.policies.spaces import Spaces
+from mac_policy.policies.state import PolicyState
+
+
+class Request(NamedTuple):
+    """How a plan is wanted."""
+
+    deterministic: bool
+    temperature: float | None
+    generator: torch.Generator
+    noise: Tensor | None = None
+    """(B, ...): randomness to use instead of fresh draws."""
+    previous: Tensor | None = None
+    """(B, act): the actions of the step before, normalised; NaN where there was none."""
+
+
+class Policy(nn.Module, ABC):
+    """A policy over a flat Box of observations and a bounded flat Box of actions.
+
+    Training: `forward(observations (B, history, obs), actions (B, horizon, act), inside, draws)` is the loss, where
+    `draws = draw(n, generator)` holds all randomness of a global batch, so that it can be sliced over processes.
+    Acting: `act`, `step` (with an explicit state), `predict` (as stable-baselines3 calls it), `log_prob`.
+    """
+
+    kind: ClassVar[str]
+    holds_noise: ClassVar[bool] = False
+
+    def __init__(self, spaces: Spaces, settings: PolicySettings) -> None:
+        super().__init__()
+        self.spaces = spaces
+        self.settings = settings
+        self.observation_dim: int = spaces.observation.shape[0]
+        self.action_dim: int = spaces.action.shape[0]
+        self.variables = settings.horizon * self.action_dim
+        self.normalizer = Normalizer(self.observation_dim, self.action_dim)
+        self._generator = torch.Generator()
+        self._generator.seed()
+
+    # ---- what a policy must say ----
+
+    @abstractmethod
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        """Normalised (B, history * obs) and (B, variables) -> the mean training loss of the rows.
+
+        inside (B, variables) is 1.0 for labels and 0.0 beyond an episode's end.
+        """
+
+    @abstractmethod
+    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
+        """Normalised context (B, C), values (B, variables) used where `given` (B, variables) is true ->
+        (B, variables), the steps of the chunk one after the other."""
+
+    # ---- training ----
+
+    def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """All random numbers the losses of n rows need; every tensor has n rows."""
+        if self.settings.observation_noise == 0.0:
+            return {}
+        size = (n, self.settings.history * self.observation_dim)
+        return {"observation_noise": torch.randn(size, generator=generator)}
+
+    def forward(self, observations: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        """(B, history, obs), (B, horizon, act) in the units of the data, (B, horizon) -> the mean loss."""
+        context = self.normalizer.observations(observations).flatten(1)
+        if "observation_noise" in draws:
+            context = context + self.settings.observation_noise * draws["observation_noise"]
+        labels = inside.float()[..., None].expand_as(actions).flatten(1)
+        return self.loss(context, self.normalizer.actions(actions).flatten(1), labels, draws)
+
+    def calibration(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[str, float]:
+        """Coverage of predictive intervals, for policies that have a likelihood."""
+        return {}
+
+    # ---- acting ----
+
+    @property
+    def device(self) -> torch.device:
+        return self.normalizer.action_mean.device
+
+    def seed(self, seed: int) -> None:
+        """Seed the policy's own generator, used whenever a call brings none."""
+        self._generator.manual_seed(seed)
+
+    def act(
+        self,
+        obs: ArrayLike,
+        given: ArrayLike | None = None,
+        given_mask: ArrayLike | None = None,
+        *,
+        deterministic: bool = False,
+        temperature: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> NDArray[Any]:
+        """(obs,) or (B, obs) -> (act,) or (B, act). Dims where `given_mask` is true come back bit for bit.
+
+        With a history the observation may be (B, history, obs); a single one stands for all of them.
+        """
+        observations, single = self._rows(obs)
+        if observations.ndim == 2:
+            observations = np.repeat(observations[:, None], self.settings.history, axis=1)
+        values, mask = self._given(given, given_mask, len(observations))
+        request = Request(deterministic, temperature, generator or self._generator)
+        plan = self._plan(observations, values, mask, request)
+        action = self._merge(plan[:, 0], values, mask)
+        return action[0] if single else action
+
+    def initial_state(self, n: int) -> PolicyState:
+        """The state of n rows at the start of their episodes."""
+        s = self.settings
+        return PolicyState(
+            history=np.zeros((n, s.history, self.observation_dim), np.float32),
+            plan=np.full((n, s.horizon, self.action_dim), np.nan, np.float32),
+            age=np.full(n, s.execute, np.int64),
+            fresh=np.ones(n, bool),
+        )
+
+    def step(
+        self,
+        obs: ArrayLike,
+        state: PolicyState | None = None,
+        given: ArrayLike | None = None,
+        given_mask: ArrayLike | None = None,
+        *,
+        deterministic: bool = False,
+        temperature: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[NDArray[Any], PolicyState]:
+        """As `act`, with a memory: history, the chunk being carried out and held noise.
+
+        A row plans anew when its chunk is used up, when its episode begins, and at every step at which
+        something is given, so that the plan is always conditioned on what is commanded.
+        """
+        observations, single = self._rows(obs)
+        if observations.ndim != 2:
+            raise ValueError("step keeps the history itself: give it one observation a row")
+        n = len(observations)
+        state = self.initial_state(n) if state is None else state
+        if len(state) != n:
+            raise ValueError(f"the state has {len(state)} rows, the observations {n}")
+        values, mask = self._given(given, given_mask, n)
+        generator = generator or self._generator
+        history = self._remember(state, observations)
+        previous = self._previous(state)
+        noise = self.hold_noise(state, generator)
+        due = state.fresh | (state.age >= self.settings.execute)
+        if mask is not None:
+            due = due | mask.any(1)
+        plan, age = state.plan.copy(), np.where(due, 0, state.age)
+        if due.any():
+            rows = torch.from_numpy(due)
+            request = Request(
+                deterministic,
+                temperature,
+                generator,
+                None if noise is None else noise[rows],
+                None if previous is None else previous[rows.to(previous.device)],
+            )
+            commanded = None if values is None else values[due], None if mask is None else mask[due]
+            plan[due] = self._plan(history[due], *commanded, request)
+        action = self._merge(plan[np.arange(n), age], values, mask)
+        plan[np.arange(n), age] = action
+        after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise)
+        return (action[0] if single else action), after
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: NDArray[np.bool_] | None = None,
+        deterministic: bool = False,
+    ) -> tuple[NDArray[Any], Any]:
+        """As stable-baselines3 calls a policy; the state returned is to be handed back."""
+        if isinstance(state, PolicyState) and episode_start is not None:
+            state = state.reset(np.atleast_1d(np.asarray(episode_start, bool)))
+        return self.step(observation, state, deterministic=deterministic)
+
+    def log_prob(
+        self,
+        obs: ArrayLike,
+        action: ArrayLike,
+        given_mask: ArrayLike | None = None,
+        query_mask: ArrayLike | None = None,
+    ) -> NDArray[np.float64]:
+        """(B,): log p(action[query] | action[given], obs) per unit of the action space; by default everything
+        that is not given is queried."""
+        raise NotImplementedError(f"a {self.kind} policy has no likelihood")
+
+    def hold_noise(self, state: PolicyState, generator: torch.Generator) -> Tensor | None:
+        """(B, ...): the randomness to use at this step, for policies that hold some across steps."""
+        return None
+
+    # ---- plumbing ----
+
+    def _rows(self, obs: ArrayLike) -> tuple[NDArray[np.float32], bool]:
+        with np.errstate(over="ignore"):
+            rows = np.asarray(obs, dtype=np.float32)
+        if rows.ndim == 0 or rows.shape[-1] != self.observation_dim or rows.ndim > 3:
+            raise ValueError(
+                f"observations must be ({self.observation_dim},) or (B, {self.observation_dim}), got {rows.shape}"
+            )
+        if rows.ndim == 3 and rows.shape[1] != self.settings.history:
+            raise ValueError(f"the policy was trained with a history of {self.settings.history}, got {rows.shape}")
+        if np.isnan(rows).any():
+            dims = sorted(set(np.nonzero(np.isnan(rows))[-1].tolist()))
+            raise ValueError(f"the observation is NaN in dims {dims}")
+        return (rows[None], True) if rows.ndim == 1 else (rows, False)
+
+    def _given(
+        self, given: ArrayLike | None, given_mask: ArrayLike | None, n: int
+    ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
+        if given_mask is None and given is None:
+            return None, None
+        if given_mask is None or given is None:
+            raise ValueError("given and given_mask go together: one says what is commanded, the other where")
+        space = self.spaces.action
+        mask, values = np.asarray(given_mask), np.asarray(given, dtype=space.dtype)
+        if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
+            raise ValueError(f"given_mask must hold booleans, got {mask!r}")
+        try:
+            mask = np.broadcast_to(mask.astype(bool), (n, self.action_dim))
+            values = np.broadcast_to(values, (n, self.action_dim))
+        except ValueError as error:
+            raise ValueError(
+                f"given and given_mask must be ({self.action_dim},) or ({n}, {self.action_dim}), "
+                f"got {values.shape} and {mask.shape}"
+            ) from error
+        inside = (values >= space.low) & (values <= space.high)
+        if not inside.all() and (bad := mask & ~inside).any():
+            row, dim = np.argwhere(bad)[0]
+            raise ValueError(
+                f"given[{dim}] = {values[row, dim]} lies outside the action space "
+                f"[{space.low[dim]}, {space.high[dim]}]: clip what is commanded first"
+            )
+        return values, mask
+
+    def _plan(
+        self,
+        observations: NDArray[np.float32],
+        values: NDArray[Any] | None,
+        mask: NDArray[np.bool_] | None,
+        request: Request,
+    ) -> NDArray[Any]:
+        """(b, history, obs) -> (b, horizon, act) in the action space."""
+        device, n, h = self.device, len(observations), self.settings.horizon
+        with torch.inference_mode():
+            context = self.normalizer.observations(torch.from_numpy(observations).to(device)).flatten(1)
+            evidence = torch.zeros(n, self.variables)
+            seen = torch.zeros(n, self.variables, dtype=torch.bool)
+            if values is not None and mask is not None:
+                seen[:, : self.action_dim] = torch.tensor(mask)
+                clean = torch.tensor(np.where(mask, values, 0.0), dtype=torch.float32)
+                evidence[:, : self.action_dim] = self.normalizer.actions(clean.to(device)).cpu()
+                evidence *= seen
+            plan = self.plan(context, evidence.to(device), seen.to(device), request)
+            actions = self.normalizer.denormalize(plan.float().unflatten(1, (h, self.action_dim)))
+        return actions.cpu().numpy()
+
+    def _merge(self, filled: NDArray[Any], values: NDArray[Any] | None, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+        space = self.spaces.action
+        filled = np.clip(filled.astype(space.dtype, copy=False), space.low, space.high)
+        return filled if values is None or mask is None else np.where(mask, values, filled)
+
+    def _remember(self, state: PolicyState, observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.settings.history == 1:
+            return observations[:, None]
+        moved = np.concatenate([state.history[:, 1:], observations[:, None]], axis=1)
+        return np.where(state.fresh[:, None, None], observations[:, None], moved)
+
+    def _previous(self, state: PolicyState) -> Tensor | None:
+        if state.fresh.all():
+            return None
+        last = state.plan[np.arange(len(state)), np.maximum(state.age - 1, 0)]
+        last = np.where(state.fresh[:, None], np.nan, last).astype(np.float32)
+        return self.normalizer.actions(torch.from_numpy(last).to(self.device))

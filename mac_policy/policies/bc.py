@@ -1,0 +1,53 @@
+"""Behaviour cloning: an explicit MLP from observation to action, trained on the mean squared error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from mac_policy.core.checks import check_count
+from mac_policy.core.networks.mlp import hidden_layers
+from mac_policy.policies.base import Policy, Request
+from mac_policy.policies.settings import PolicySettings
+from mac_policy.policies.spaces import Spaces
+
+
+def mlp(inputs: int, width: int, depth: int, outputs: int, bias: bool = True) -> nn.Sequential:
+    """`depth` hidden layers of `width` with ReLU, then a linear one (`bias`: whether that last one has one)."""
+    return nn.Sequential(hidden_layers(inputs, width, depth, residual=False), nn.Linear(width, outputs, bias=bias))
+
+
+@dataclass(frozen=True)
+class BCSettings(PolicySettings):
+    """width, depth: of the MLP."""
+
+    width: int = 512
+    depth: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("width", self.width)
+        check_count("depth", self.depth)
+
+
+class BC(Policy):
+    """The paper's conditional-BC baseline: what is given is returned, but the rest does not depend on it."""
+
+    kind: ClassVar[str] = "bc"
+    settings: BCSettings
+
+    def __init__(self, spaces: Spaces, settings: BCSettings) -> None:
+        super().__init__(spaces, settings)
+        inputs = settings.history * self.observation_dim
+        self.network = mlp(inputs, settings.width, settings.depth, self.variables)
+
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        errors = (self.network(context).float() - actions).square()
+        loss: Tensor = ((errors * inside).sum(1) / inside.sum(1)).mean()
+        return loss
+
+    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
+        plan: Tensor = self.network(context)
+        return plan

@@ -1,0 +1,151 @@
+"""A policy as a folder: config.json (plain JSON) and model.safetensors (weights and normaliser)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from mac_policy.core.checks import check_choice
+from mac_policy.policies import atomic
+from mac_policy.policies.base import Policy
+from mac_policy.policies.registry import make_policy
+from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
+
+SCHEMA = 1
+CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
+KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")
+LIBRARIES = ("mac-policy", "torch", "numpy", "gymnasium", "safetensors")
+
+
+class CheckpointError(ValueError):
+    """A policy folder that cannot be used; the message names the file and what is wrong with it."""
+
+
+def versions() -> dict[str, str]:
+    """The libraries a policy was made with."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def config_of(
+    policy: Policy, dataset: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What config.json says. `dataset`: name, kind, sha256, episodes, steps; `training`: how it was trained."""
+    return {
+        "schema": SCHEMA,
+        "policy": policy.kind,
+        "settings": dataclasses.asdict(policy.settings),
+        "spaces": spaces_to_json(policy.spaces),
+        "dataset": dict(dataset or {}),
+        "versions": versions(),
+        "training": dict(training or {}),
+    }
+
+
+def save_policy(
+    policy: Policy,
+    folder: str | Path,
+    dataset: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the policy's folder, each file atomically.
+
+    >>> load_policy(save_policy(policy, "runs/mine")).act(obs)   # doctest: +SKIP
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(folder / CONFIG, json.dumps(config_of(policy, dataset, training), indent=2) + "\n")
+    atomic.write_tensors(folder / WEIGHTS, policy.state_dict())
+    return folder
+
+
+def load_policy(
+    folder: str | Path,
+    *,
+    spaces: Spaces | None = None,
+    device: str | torch.device = "cpu",
+    settings: Mapping[str, Any] | None = None,
+    weights: str = "last",
+) -> Policy:
+    """A ready policy from its folder; needs neither Hydra nor the data set.
+
+    spaces: refuse a policy made for other ones; settings: decoding settings to change without retraining;
+    weights: 'last', or 'best' for those with the best validation loss.
+    """
+    folder = Path(folder)
+    config = read_config(folder)
+    policy = _build(folder, config, settings or {})
+    if spaces is not None:
+        check_same(policy.spaces, spaces)
+    name = {"last": WEIGHTS, "best": BEST}[check_choice("weights", weights, ("last", "best"))]
+    _fill(policy, _read_weights(folder / name), folder / name)
+    return policy.to(device).eval()
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """config.json of a policy folder, checked for its schema and keys."""
+    path = Path(folder) / CONFIG
+    try:
+        config = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{Path(folder)} is no policy folder: it holds no {CONFIG}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, not {type(config).__name__}")
+    if missing := [key for key in KEYS if key not in config]:
+        raise CheckpointError(f"{path} lacks the key {missing[0]!r}")
+    if unknown := [key for key in config if key not in KEYS]:
+        raise CheckpointError(f"{path} has an unknown key {unknown[0]!r}; known: {', '.join(KEYS)}")
+    if config["schema"] != SCHEMA:
+        raise CheckpointError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
+    return config
+
+
+def _build(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> Policy:
+    try:
+        made_for = spaces_from_json(config["spaces"])
+        merged = {**config["settings"], **settings}
+        return make_policy(config["policy"], made_for, merged)
+    except KeyError as error:
+        raise CheckpointError(f"{folder / CONFIG}: the spaces lack the key {error}") from error
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return atomic.read_tensors(path)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path.parent} holds no {path.name}") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is truncated or damaged: {error}") from error
+
+
+def _fill(policy: Policy, tensors: Mapping[str, Tensor], path: Path) -> None:
+    want = policy.state_dict()
+    if missing := sorted(want.keys() - tensors.keys()):
+        raise CheckpointError(f"{path} lacks the tensor {missing[0]!r} ({len(missing)} missing)")
+    if unknown := sorted(tensors.keys() - want.keys()):
+        raise CheckpointError(f"{path} holds a tensor this policy has not: {unknown[0]!r}")
+    for name, tensor in tensors.items():
+        if tensor.shape != want[name].shape:
+            raise CheckpointError(
+                f"{path}: {name!r} has shape {tuple(tensor.shape)}, the config asks for {tuple(want[name].shape)}"
+            )
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise CheckpointError(f"{path}: {name!r} holds NaN or infinity")
+    policy.load_state_dict(dict(tensors))

@@ -1,0 +1,149 @@
+"""Implicit behaviour cloning (Florence et al., 2021): an energy over (observation, action).
+
+Training is InfoNCE against counter-examples drawn over the action bounds; acting minimises the energy, by default
+with the derivative-free optimiser: samples, resampling by their softmax, shrinking noise. Given dims are held fixed
+while the rest is optimised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mac_policy.core.checks import check_choice, check_count
+from mac_policy.policies.base import Policy, Request
+from mac_policy.policies.bc import mlp
+from mac_policy.policies.settings import PolicySettings, check_range
+from mac_policy.policies.spaces import Spaces
+
+
+@dataclass(frozen=True)
+class IBCSettings(PolicySettings):
+    """width, depth: of the energy network, after a first layer that adds observation and action
+    counter_examples: for each demonstrated action, uniform over the bounds
+    counter_steps: Langevin steps that make the counter-examples harder (0 = none)
+    optimizer: 'derivative_free' or 'langevin', at inference
+    samples, rounds: of the optimiser (published: 16384 and 3)
+    noise, shrink: first noise, as a fraction of half the action range, and its factor from round to round
+    langevin_steps, langevin_step: steps at inference and the first step's size, in the same unit
+    """
+
+    width: int = 512
+    depth: int = 4
+    counter_examples: int = 64
+    counter_steps: int = 0
+    optimizer: str = "derivative_free"
+    samples: int = 16384
+    rounds: int = 3
+    noise: float = 0.33
+    shrink: float = 0.5
+    langevin_steps: int = 50
+    langevin_step: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("optimizer", self.optimizer, ("derivative_free", "langevin"))
+        for name in ("width", "depth", "counter_examples", "samples", "rounds", "langevin_steps"):
+            check_count(name, getattr(self, name))
+        check_count("counter_steps", self.counter_steps, 0)
+        check_range("noise", self.noise, 0.0)
+        check_range("shrink", self.shrink, 0.0, 1.0)
+        check_range("langevin_step", self.langevin_step, 0.0)
+
+
+class IBC(Policy):
+    """E(o, a) = network(W_o o + W_a a): the observation's part is computed once for all samples of a row."""
+
+    kind: ClassVar[str] = "ibc"
+    settings: IBCSettings
+
+    def __init__(self, spaces: Spaces, settings: IBCSettings) -> None:
+        super().__init__(spaces, settings)
+        s = settings
+        self.read_observation = nn.Linear(s.history * self.observation_dim, s.width)
+        self.read_action = nn.Linear(self.variables, s.width, bias=False)
+        # A constant added to every energy changes nothing: the last layer has no bias.
+        self.network = nn.Sequential(nn.ReLU(), mlp(s.width, s.width, s.depth, 1, bias=False))
+
+    def energy(self, encoded: Tensor, actions: Tensor) -> Tensor:
+        """encoded (B, width), actions (B, S, variables) normalised -> (B, S)."""
+        energy: Tensor = self.network(encoded[:, None] + self.read_action(actions)).squeeze(-1)
+        return energy.float()
+
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """(variables,) each: the action bounds in normalised units, for every step of the chunk."""
+        h = self.settings.horizon
+        return self.normalizer.low.repeat(h), self.normalizer.high.repeat(h)
+
+    # ---- training ----
+
+    def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
+        s, draws = self.settings, super().draw(n, generator)
+        size = (n, s.counter_examples, self.variables)
+        draws["counter_examples"] = torch.rand(size, generator=generator)
+        if s.counter_steps:
+            draws["counter_noise"] = torch.randn((n, s.counter_steps, *size[1:]), generator=generator)
+        return draws
+
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        low, high = self.bounds()
+        encoded = self.read_observation(context)
+        counter = low + (high - low) * draws["counter_examples"]
+        if "counter_noise" in draws:
+            held = torch.zeros_like(counter, dtype=torch.bool)
+            counter = self._langevin(encoded.detach(), counter, held, draws["counter_noise"].transpose(0, 1))
+        energies = self.energy(encoded, torch.cat([actions[:, None], counter], dim=1))
+        return (energies[:, 0] + torch.logsumexp(-energies, dim=1)).mean()
+
+    # ---- acting ----
+
+    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
+        # One set of random numbers serves all rows, so that a batch answers as its rows do one by one.
+        generator = torch.Generator().manual_seed(0) if request.deterministic else request.generator
+        encoded = self.read_observation(context)
+        s, (low, high) = self.settings, self.bounds()
+        count = s.samples if s.optimizer == "derivative_free" else s.counter_examples
+        unit = torch.rand((1, count, self.variables), generator=generator).to(context.device)
+        samples = torch.where(given[:, None], values[:, None], low + (high - low) * unit)
+        if s.optimizer == "langevin":
+            noise = torch.randn((s.langevin_steps, 1, count, self.variables), generator=generator)
+            samples = self._langevin(encoded, samples, given[:, None], noise.to(context.device))
+        else:
+            samples = self._derivative_free(encoded, samples, given[:, None], generator)
+        best = self.energy(encoded, samples).argmin(1)
+        return samples[torch.arange(len(samples), device=best.device), best]
+
+    def _derivative_free(self, encoded: Tensor, samples: Tensor, held: Tensor, generator: torch.Generator) -> Tensor:
+        """Rounds of resampling by softmax(-E) and gaussian noise that shrinks."""
+        s, (low, high) = self.settings, self.bounds()
+        scale, count = s.noise, samples.shape[1]
+        for _ in range(s.rounds):
+            weights = torch.softmax(-self.energy(encoded, samples).double(), dim=1).cumsum(1)
+            points = ((torch.arange(count) + torch.rand(1, generator=generator)) / count).double()
+            # Systematic resampling: one offset, evenly spaced points on the cumulated weights.
+            chosen = torch.searchsorted(weights, points.to(weights.device).expand(len(weights), -1).contiguous())
+            chosen = chosen.clamp(max=count - 1)[..., None].expand_as(samples)
+            noise = torch.randn((1, count, self.variables), generator=generator).to(samples.device)
+            moved = samples.gather(1, chosen) + scale * (high - low) / 2 * noise
+            samples = torch.where(held, samples, moved.clamp(low, high))
+            scale *= s.shrink
+        return samples
+
+    def _langevin(self, encoded: Tensor, samples: Tensor, held: Tensor, noise: Tensor) -> Tensor:
+        """a <- a - step (dE/da / 2) + step * noise in units of half the range, the step falling to zero as a
+        square; noise (steps, B or 1, S, variables)."""
+        low, high = self.bounds()
+        half = (high - low) / 2
+        with torch.inference_mode(False), torch.enable_grad():
+            encoded, start, held = encoded.detach().clone(), samples.detach().clone(), held.clone()
+            current = start
+            for i, kick in enumerate(noise):
+                step = self.settings.langevin_step * (1 - i / len(noise)) ** 2
+                current = current.detach().requires_grad_()
+                gradient = torch.autograd.grad(self.energy(encoded, current).sum(), current)[0] * half
+                change = -step * gradient.clamp(-1.0, 1.0) / 2 + step * kick.clone()
+                current = torch.where(held, start, (current + half * change).clamp(low, high))
+        return current.detach()

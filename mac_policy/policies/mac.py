@@ -1,0 +1,280 @@
+"""MAC as a policy: an any-order model of the action (or a chunk of actions) given the observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from mac_policy.core.checks import check_choice, check_count
+from mac_policy.core.factorization import MaskTuned, TrainingMasks
+from mac_policy.core.heads import GaussianMixture
+from mac_policy.core.masks import UniformCardinality
+from mac_policy.core.model import AnyOrderModel
+from mac_policy.core.networks import MLP, SetNetwork, TrunkQuery
+from mac_policy.policies import decoding, lean
+from mac_policy.policies.base import Policy, Request
+from mac_policy.policies.operator_masks import operator_masks, path_order
+from mac_policy.policies.settings import PolicySettings, check_range
+from mac_policy.policies.spaces import Spaces
+from mac_policy.policies.state import PolicyState
+
+
+@dataclass(frozen=True)
+class MACSettings(PolicySettings):
+    """width, depth: of the trunk, which reads the observation once
+    query_width, query_depth: of the network that is asked once for each dimension filled in
+    components, min_log_std: of the mixture for each dimension, and the floor of its log standard deviation in
+        normalised units (null = none worth the name)
+    masks: training masks for the 'conditional' query (the operator's dims are evidence), 'marginal' or 'both'
+    subsets: the operator's subsets to train for, as lists of action dims ([] = all subsets, cardinality uniform)
+    alone: share of the training rows with no operator, for full autonomy
+    weights, reweighting: as MaskTuned's `weights` and `cardinality_reweighting`
+    order: action dims in the order they are filled in ([] = 0, 1, ...); a chunk goes step by step
+    evidence_noise: each row's evidence is noised in training with a standard deviation from U(0, this)
+    decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
+    temperature: of samples
+    noise: a sample's randomness is 'fresh' at every step, held for an 'episode', or 'slow' (an AR(1) process with
+        `noise_correlation` from step to step)
+    stickiness: 'best' also likes a small change from the last action; nats for one squared standard deviation
+    """
+
+    width: int = 512
+    depth: int = 4
+    query_width: int = 256
+    query_depth: int = 2
+    components: int = 20
+    min_log_std: float | None = -1.5
+    masks: str = "conditional"
+    subsets: tuple[tuple[int, ...], ...] = ()
+    alone: float = 0.0
+    weights: str = "parallel"
+    reweighting: bool = True
+    order: tuple[int, ...] = ()
+    evidence_noise: float = 0.5
+    decode: str = "mode"
+    temperature: float = 1.0
+    candidates: int = 16
+    noise: str = "fresh"
+    noise_correlation: float = 0.98
+    stickiness: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("masks", self.masks, ("conditional", "marginal", "both"))
+        check_choice("decode", self.decode, decoding.KINDS)
+        check_choice("noise", self.noise, ("fresh", "episode", "slow"))
+        for name in ("width", "depth", "query_width", "query_depth", "components", "candidates"):
+            check_count(name, getattr(self, name))
+        for name in ("evidence_noise", "temperature", "stickiness"):
+            check_range(name, getattr(self, name), 0.0)
+        for name in ("alone", "noise_correlation"):
+            check_range(name, getattr(self, name), 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class MACPaperSettings(MACSettings):
+    """As the paper has it: one MLP of width 2048 and depth 8 asked once a dimension, marginal masks, no floor."""
+
+    width: int = 2048
+    depth: int = 8
+    min_log_std: float | None = None
+    masks: str = "marginal"
+    evidence_noise: float = 0.0
+    decode: str = "sample"
+
+
+class MAC(Policy):
+    """p(action dims left | action dims commanded, observation), dimension after dimension."""
+
+    kind: ClassVar[str] = "mac"
+    settings: MACSettings
+
+    def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
+        super().__init__(spaces, settings)
+        self.head = GaussianMixture(settings.components, settings.min_log_std)
+        self.model = AnyOrderModel(self._network(self.head), self.head, validate=False)
+        self.order = path_order(settings.order, self.action_dim, settings.horizon)
+        self._dims: list[int] = self.order.tolist()
+        self.factorization = MaskTuned(
+            UniformCardinality(self.variables),
+            evidence_masks=operator_masks(self.action_dim, settings.horizon, settings.subsets, settings.alone),
+            order=self.order,
+            query=settings.masks,
+            weights=settings.weights,
+            cardinality_reweighting=settings.reweighting,
+        )
+
+    def _network(self, head: GaussianMixture) -> SetNetwork:
+        s = self.settings
+        return TrunkQuery(
+            num_variables=self.variables,
+            num_features=head.num_features,
+            num_params=head.num_params,
+            context_dim=s.history * self.observation_dim,
+            trunk_width=s.width,
+            trunk_depth=s.depth,
+            query_width=s.query_width,
+            query_depth=s.query_depth,
+        )
+
+    # ---- training ----
+
+    def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
+        draws = super().draw(n, generator)
+        masks = self.factorization.training_masks(n, generator)
+        draws |= {"evidence": masks.evidence, "weights": masks.weights}
+        if self.settings.evidence_noise:
+            scale = self.settings.evidence_noise * torch.rand((n, 1), generator=generator)
+            draws["evidence_noise"] = scale * torch.randn((n, self.variables), generator=generator)
+        return draws
+
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        masks = TrainingMasks(draws["evidence"], draws["weights"])
+        if "evidence_noise" in draws:
+            # What is seen is noised, what is to be predicted is not: the two are never the same dimension.
+            actions = actions + draws["evidence_noise"] * masks.evidence
+        missing = None if self.settings.horizon == 1 else inside == 0
+        return self.model.loss(actions, masks, context, missing)
+
+    def calibration(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[str, float]:
+        covered = self.coverage(observations, actions, inside)
+        return {f"coverage{level}": float(np.nanmean(rows)) for level, rows in covered.items()}
+
+    @torch.no_grad()
+    def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
+        """For the central 50% and 90% intervals: the share of values inside, for each variable (variables,)."""
+        context = self.normalizer.observations(observations).flatten(1)
+        x = self.normalizer.actions(actions).flatten(1)
+        masks = self.factorization.training_masks(len(x), torch.Generator().manual_seed(0)).to(x.device)
+        conditional = self.model.conditionals(x, masks.evidence, context)
+        level = decoding.cdf(conditional, x)
+        labels = inside[..., None].expand_as(actions).flatten(1)
+        asked = ((masks.weights > 0) & labels).double()
+        return {
+            percent: ((((level - 0.5).abs() <= percent / 200) * asked).sum(0) / asked.sum(0)).cpu().numpy()
+            for percent in (50, 90)
+        }
+
+    # ---- acting ----
+
+    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
+        s = self.settings
+        how = decoding.choose(s.decode, s.temperature, request.deterministic, request.temperature)
+        count = s.candidates if how.kind == "best" else 1
+        noise = request.noise
+        if noise is None and how.random:
+            size = (count * len(context), self.variables, 2)
+            noise = torch.randn(size, generator=request.generator).to(context.device)
+        elif noise is not None:
+            noise = noise.flatten(0, 1)
+        path = decoding.Path(self._dims[: s.execute * self.action_dim], *self._bounds())
+        network = self.model.network
+        if len(context) == count == 1 and context.device.type == "cpu" and lean.suits(network, self.head):
+            row = lean.fill_one(network, self.head, network.trunk(context), values, given, path, how, noise)
+            return torch.from_numpy(row)[None]
+        if count == 1:
+            return decoding.fill(self.model, context, values, given, path, how, noise)[0]
+        return self._best(context, values, given, path, how, noise, request.previous)
+
+    def _best(
+        self,
+        context: Tensor,
+        values: Tensor,
+        given: Tensor,
+        path: decoding.Path,
+        how: decoding.How,
+        noise: Tensor | None,
+        previous: Tensor | None,
+    ) -> Tensor:
+        """The likeliest of several samples, with a liking for the last action."""
+        k, rows = self.settings.candidates, len(context)
+
+        def repeat(t: Tensor) -> Tensor:
+            return t.repeat_interleave(k, 0)
+
+        filled, score = decoding.fill(self.model, repeat(context), repeat(values), repeat(given), path, how, noise)
+        candidates, score = filled.unflatten(0, (rows, k)), score.unflatten(0, (rows, k))
+        if previous is not None and self.settings.stickiness:
+            change = (candidates[..., : self.action_dim] - previous[:, None]).square().sum(-1)
+            score = score - self.settings.stickiness * change.nan_to_num(0.0)
+        best: Tensor = candidates[torch.arange(rows, device=score.device), score.argmax(1)]
+        return best
+
+    def hold_noise(self, state: PolicyState, generator: torch.Generator) -> Tensor | None:
+        s = self.settings
+        if s.noise == "fresh":
+            return None
+        count = s.candidates if s.decode == "best" else 1
+        fresh = torch.randn((len(state), count, self.variables, 2), generator=generator)
+        if state.noise is None:
+            return fresh.to(self.device)
+        rho = s.noise_correlation if s.noise == "slow" else 1.0
+        moved = rho * state.noise.cpu() + (1 - rho**2) ** 0.5 * fresh
+        new = torch.from_numpy(state.fresh)[:, None, None, None]
+        return torch.where(new, fresh, moved).to(self.device)
+
+    def log_prob(
+        self,
+        obs: ArrayLike,
+        action: ArrayLike,
+        given_mask: ArrayLike | None = None,
+        query_mask: ArrayLike | None = None,
+    ) -> NDArray[np.float64]:
+        """(B,): log p(action[query] | action[given], obs) per unit of the action space, at the chunk's first step.
+
+        With no masks the joint log-density of the action; `query_mask` alone gives a marginal, for instance that
+        of an operator's dims.
+        """
+        observations, _ = self._rows(obs)
+        if observations.ndim == 2:
+            observations = np.repeat(observations[:, None], self.settings.history, axis=1)
+        given, query = self._masks(given_mask, query_mask, len(observations))
+        actions = np.broadcast_to(np.asarray(action, np.float32), given.shape)
+        with torch.inference_mode():
+            context = self.normalizer.observations(torch.from_numpy(observations).to(self.device)).flatten(1)
+            x = torch.zeros(len(actions), self.variables, device=self.device)
+            first = slice(0, self.action_dim)
+            x[:, first] = self.normalizer.actions(torch.tensor(np.where(given | query, actions, 0.0)).to(self.device))
+            masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
+            masks[0, :, first], masks[1, :, first] = torch.from_numpy(query), torch.from_numpy(given)
+            found = self.model.log_prob(
+                x, masks[0], masks[1], factorization=self.factorization, context=context
+            ).double()
+            scale = self.normalizer.action_std.log().double()
+            result: NDArray[Any] = (found - (masks[0, :, first] * scale).sum(1)).cpu().numpy()
+        return result
+
+    def _masks(
+        self, given_mask: ArrayLike | None, query_mask: ArrayLike | None, n: int
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        size = (n, self.action_dim)
+        given = np.zeros(size, bool) if given_mask is None else np.broadcast_to(np.asarray(given_mask, bool), size)
+        query = ~given if query_mask is None else np.broadcast_to(np.asarray(query_mask, bool), size)
+        return given.copy(), query.copy()
+
+    def _bounds(self) -> tuple[Tensor, Tensor]:
+        h, low, high = self.settings.horizon, self.normalizer.low, self.normalizer.high
+        return (low, high) if h == 1 else (low.repeat(h), high.repeat(h))
+
+
+class MACPaper(MAC):
+    """MAC with the paper's plain MLP: a step of the path costs a pass through all of it."""
+
+    kind: ClassVar[str] = "mac_paper"
+    settings: MACPaperSettings
+
+    def _network(self, head: GaussianMixture) -> SetNetwork:
+        s = self.settings
+        return MLP(
+            num_variables=self.variables,
+            num_features=head.num_features,
+            num_params=head.num_params,
+            context_dim=s.history * self.observation_dim,
+            width=s.width,
+            depth=s.depth,
+        )

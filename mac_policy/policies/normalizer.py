@@ -1,0 +1,76 @@
+"""Normalisation that travels with the weights: zero mean, unit variance, per dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mac_policy.policies.spaces import Spaces
+
+CLIP = 10.0  # normalised observations beyond this say no more than "very far"
+
+
+class Normalizer(nn.Module):
+    """Buffers (obs,), (act,): mean, std, and the action bounds in normalised units.
+
+    >>> n = Normalizer(3, 2)
+    >>> n.actions(torch.zeros(5, 2)).shape
+    torch.Size([5, 2])
+    """
+
+    observation_mean: Tensor
+    observation_std: Tensor
+    action_mean: Tensor
+    action_std: Tensor
+    action_low: Tensor
+    action_high: Tensor
+
+    def __init__(self, observation_dim: int, action_dim: int) -> None:
+        super().__init__()
+        for name, size, value in (
+            ("observation_mean", observation_dim, 0.0),
+            ("observation_std", observation_dim, 1.0),
+            ("action_mean", action_dim, 0.0),
+            ("action_std", action_dim, 1.0),
+            ("action_low", action_dim, -1.0),
+            ("action_high", action_dim, 1.0),
+        ):
+            self.register_buffer(name, torch.full((size,), value))
+
+    @staticmethod
+    def fit(spaces: Spaces, observations: np.ndarray, actions: np.ndarray, min_std: float = 1e-2) -> Normalizer:
+        """Statistics of (S, obs) observations and (S, act) actions. A dimension that hardly moves is divided
+        by `min_std` and not by its own tiny spread, which would blow sensor noise up to signal size."""
+        normalizer = Normalizer(observations.shape[-1], actions.shape[-1])
+        for name, values in (("observation", observations), ("action", actions)):
+            if not np.isfinite(values).all():
+                raise ValueError(f"the demonstrations' {name}s hold NaN or infinity")
+            flat = values.reshape(-1, values.shape[-1]).astype(np.float64)
+            getattr(normalizer, f"{name}_mean").copy_(torch.from_numpy(flat.mean(0)))
+            getattr(normalizer, f"{name}_std").copy_(torch.from_numpy(np.maximum(flat.std(0), min_std)))
+        normalizer.action_low.copy_(torch.from_numpy(np.asarray(spaces.action.low)))
+        normalizer.action_high.copy_(torch.from_numpy(np.asarray(spaces.action.high)))
+        return normalizer
+
+    def observations(self, values: Tensor) -> Tensor:
+        """(..., obs) -> (..., obs), clipped so that any input stays finite."""
+        return ((values - self.observation_mean) / self.observation_std).clamp(-CLIP, CLIP)
+
+    def actions(self, values: Tensor) -> Tensor:
+        """(..., act) in the action space -> normalised."""
+        return (values - self.action_mean) / self.action_std
+
+    def denormalize(self, values: Tensor) -> Tensor:
+        """(..., act) normalised -> the action space, clipped to its bounds."""
+        return (values * self.action_std + self.action_mean).clamp(self.action_low, self.action_high)
+
+    @property
+    def low(self) -> Tensor:
+        """(act,): the action space's lower bound in normalised units."""
+        return self.actions(self.action_low)
+
+    @property
+    def high(self) -> Tensor:
+        """(act,): the action space's upper bound in normalised units."""
+        return self.actions(self.action_high)

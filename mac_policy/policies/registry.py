@@ -1,0 +1,38 @@
+"""The kinds of policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from mac_policy.core.checks import check_choice
+from mac_policy.policies.base import Policy
+from mac_policy.policies.bc import BC, BCSettings
+from mac_policy.policies.ibc import IBC, IBCSettings
+from mac_policy.policies.mac import MAC, MACPaper, MACPaperSettings, MACSettings
+from mac_policy.policies.settings import PolicySettings, from_mapping
+from mac_policy.policies.spaces import Spaces
+
+POLICIES: dict[str, tuple[type[Policy], type[PolicySettings]]] = {
+    "mac": (MAC, MACSettings),
+    "mac_paper": (MACPaper, MACPaperSettings),
+    "bc": (BC, BCSettings),
+    "ibc": (IBC, IBCSettings),
+}
+
+
+def make_policy(kind: str, spaces: Spaces, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Policy:
+    """An untrained policy with freshly drawn weights; the global random state is left as it was.
+
+    >>> import gymnasium
+    >>> box = gymnasium.spaces.Box(-1, 1, (3,))
+    >>> make_policy("bc", Spaces.of(box, box), {"width": 8}).kind
+    'bc'
+    """
+    policy_class, settings_class = POLICIES[check_choice("policy", kind, POLICIES)]
+    chosen = from_mapping(settings_class, settings or {}, f"{kind} settings")
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return policy_class(spaces, chosen)

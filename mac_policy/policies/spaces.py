@@ -1,0 +1,73 @@
+"""Box spaces as plain JSON, and the comparison a checkpoint makes before it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+
+class Spaces(NamedTuple):
+    """What a policy reads and what it commands: two flat boxes."""
+
+    observation: spaces.Box
+    action: spaces.Box
+
+    @staticmethod
+    def of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> Spaces:
+        """Check that both are flat boxes and the action's is bounded."""
+        for name, space in (("observation", observation), ("action", action)):
+            if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+                raise ValueError(f"the {name} space must be a Box with one axis, got {space}")
+        if not action.is_bounded():  # type: ignore[attr-defined]
+            raise ValueError(f"the action space must be bounded on both sides, got {action}")
+        return Spaces(observation, action)  # type: ignore[arg-type]
+
+
+def box_to_json(box: spaces.Box) -> dict[str, Any]:
+    """Shape, dtype and bounds; infinite bounds become null."""
+
+    def bound(values: np.ndarray) -> list[float | None]:
+        return [float(v) if np.isfinite(v) else None for v in values.ravel()]
+
+    return {"shape": list(box.shape), "dtype": str(box.dtype), "low": bound(box.low), "high": bound(box.high)}
+
+
+def box_from_json(data: Mapping[str, Any]) -> spaces.Box:
+    """The inverse of `box_to_json`."""
+    dtype = np.dtype(data["dtype"]).type
+
+    def bound(values: list[float | None], infinite: float) -> np.ndarray:
+        filled = [infinite if v is None else v for v in values]
+        return np.array(filled, dtype=dtype).reshape(data["shape"])
+
+    return spaces.Box(bound(data["low"], -np.inf), bound(data["high"], np.inf), tuple(data["shape"]), dtype)
+
+
+def spaces_to_json(both: Spaces) -> dict[str, Any]:
+    return {"observation": box_to_json(both.observation), "action": box_to_json(both.action)}
+
+
+def spaces_from_json(data: Mapping[str, Any]) -> Spaces:
+    return Spaces.of(box_from_json(data["observation"]), box_from_json(data["action"]))
+
+
+def check_same(have: Spaces, want: Spaces) -> None:
+    """ValueError naming the space when a policy was made for other ones. Bounds of observations may differ:
+    environments disagree about them and no policy reads them."""
+    if have.observation.shape != want.observation.shape:
+        raise ValueError(
+            f"the policy reads observations of shape {have.observation.shape}, "
+            f"but the environment gives {want.observation.shape}"
+        )
+    if have.action.shape != want.action.shape:
+        raise ValueError(
+            f"the policy gives actions of shape {have.action.shape}, but the environment takes {want.action.shape}"
+        )
+    if not (np.allclose(have.action.low, want.action.low) and np.allclose(have.action.high, want.action.high)):
+        raise ValueError(
+            f"the policy's action bounds [{have.action.low}, {have.action.high}] are not the "
+            f"environment's [{want.action.low}, {want.action.high}]"
+        )

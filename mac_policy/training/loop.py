@@ -1,0 +1,352 @@
+"""The training loop, on Lightning Fabric."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from mac_policy.data.demonstrations import Demonstrations
+from mac_policy.policies import atomic, checkpoint
+from mac_policy.policies.base import Policy
+from mac_policy.policies.normalizer import Normalizer
+from mac_policy.training import average, metrics, state
+from mac_policy.training.data import Batch, TrainingData
+from mac_policy.training.evaluation import validate
+from mac_policy.training.progress import Reporter
+from mac_policy.training.settings import TrainSettings, rate
+from mac_policy.training.streams import Shuffle, stream
+
+
+class TrainResult(NamedTuple):
+    """What a run leaves behind."""
+
+    policy: Policy
+    folder: Path
+    steps: int
+    seconds: float
+    validation_loss: float
+    resumed_from: int
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss or its gradient is no number; `step` and `rows` say where, the last good checkpoint is kept."""
+
+    def __init__(self, what: str, step: int, rows: list[int], folder: Path) -> None:
+        self.step, self.rows = step, rows
+        kept = f"the last good checkpoint is in {folder}" if (folder / checkpoint.WEIGHTS).exists() else "none yet"
+        super().__init__(
+            f"the {what} at step {step} is not finite; batch rows {rows[:8]}{'...' if len(rows) > 8 else ''} "
+            f"(all {len(rows)} in {folder / 'diverged.json'}); {kept}"
+        )
+
+
+def train(
+    policy: Policy,
+    demos: Demonstrations,
+    settings: TrainSettings,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    resume: bool = True,
+    quiet: bool = False,
+    fabric: Fabric | None = None,
+) -> TrainResult:
+    """Train `policy` (in place) on demonstrations and keep it in `folder`.
+
+    A run that was killed goes on from its last saved state, and ends with the weights it would have had; a finished
+    one is loaded. `resume=False` starts afresh.
+
+    >>> train(make_policy("bc", spaces), demos, TrainSettings(steps=1000), "runs/bc-s0")   # doctest: +SKIP
+    """
+    fabric = fabric or make_fabric(settings)
+    trainer = Trainer(policy, demos, settings, Path(folder), seed=seed, fabric=fabric, quiet=quiet)
+    return trainer.run(resume)
+
+
+def make_fabric(settings: TrainSettings) -> Fabric:
+    """Fabric with its processes launched (one process needs none)."""
+    fabric = Fabric(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy=settings.strategy,
+        precision=settings.fabric_precision(),
+    )
+    fabric.launch()
+    return fabric
+
+
+class Trainer:
+    """One run: its data, its optimiser and where it stands."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        demos: Demonstrations,
+        settings: TrainSettings,
+        folder: Path,
+        *,
+        seed: int,
+        fabric: Fabric,
+        quiet: bool = False,
+    ) -> None:
+        if settings.batch_size % fabric.world_size:
+            raise ValueError(
+                f"batch_size {settings.batch_size} must be a multiple of the {fabric.world_size} processes"
+            )
+        self.policy, self.settings, self.folder, self.seed, self.fabric = policy, settings, folder, seed, fabric
+        self.source = demos.source.as_dict()
+        train_demos, held_out = _split(demos, settings.validation, seed)
+        policy.normalizer = Normalizer.fit(policy.spaces, train_demos.observations, train_demos.actions)
+        window = (policy.settings.history, policy.settings.horizon)
+        self.data = TrainingData.of(train_demos, *window).to(fabric.device)
+        self.held_out = None if held_out is None else TrainingData.of(held_out, *window).to(fabric.device)
+        self.total = settings.total_steps(len(self.data))
+        self.shuffle = Shuffle(len(self.data), settings.batch_size, seed)
+        self.optimizer = _optimizer(policy, settings)
+        self.module, self.wrapped = fabric.setup(policy, self.optimizer)
+        self.average = average.averaged_copy(policy) if settings.ema else policy
+        self.step, self.seconds, self.best, self.stale, self.resumed_from = 0, 0.0, math.inf, 0, 0
+        self.rows: list[dict[str, float]] = []
+        self.running = torch.zeros((), dtype=torch.float64, device=fabric.device)
+        self.quiet = quiet or not fabric.is_global_zero
+
+    # ---- one step ----
+
+    def batch(self, step: int) -> tuple[Batch, dict[str, Tensor]]:
+        """This process's share of a step's rows and of its random numbers, drawn for the batch of all processes."""
+        n, world, rank = self.settings.batch_size, self.fabric.world_size, self.fabric.global_rank
+        share = slice(rank * n // world, (rank + 1) * n // world)
+        draws = self.policy.draw(n, stream(self.seed, "draws", step))
+        mine = {name: values[share].to(self.fabric.device) for name, values in draws.items()}
+        return self.data.batch(self.shuffle.batch(step)[share].to(self.fabric.device)), mine
+
+    def backward(self, step: int) -> Tensor:
+        """The loss of a step, with its gradient (averaged over the processes) in the weights."""
+        batch, draws = self.batch(step)
+        self.wrapped.zero_grad(set_to_none=True)
+        loss: Tensor = self.module(*batch, draws)
+        if not torch.isfinite(loss):
+            raise self.diverged("loss", step)
+        self.fabric.backward(loss)
+        return loss.detach()
+
+    def advance(self) -> float:
+        """One optimiser step; the loss."""
+        s = self.settings
+        for group in self.optimizer.param_groups:
+            group["lr"] = s.learning_rate * rate(self.step, self.total, s.warmup, s.schedule)
+        loss = self.backward(self.step)
+        norm = self.fabric.clip_gradients(
+            self.module, self.wrapped, max_norm=s.clip or math.inf, error_if_nonfinite=False
+        )
+        if norm is not None and not torch.isfinite(norm):
+            raise self.diverged("gradient", self.step)
+        self.wrapped.step()
+        if s.ema:
+            average.update(self.average, self.policy, s.ema, self.step)
+        self.running += loss
+        self.step += 1
+        return float(loss)
+
+    def diverged(self, what: str, step: int) -> TrainingDiverged:
+        rows = self.shuffle.batch(step).tolist()
+        if self.fabric.is_global_zero:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            atomic.write_text(self.folder / "diverged.json", json.dumps({"step": step, "rows": rows}) + "\n")
+        return TrainingDiverged(what, step, rows, self.folder)
+
+    # ---- a whole run ----
+
+    def run(self, resume: bool = True) -> TrainResult:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if resume and self._finished():
+            return self._result(checkpoint.load_policy(self.folder, device=self.fabric.device))
+        if resume:
+            self._resume()
+        elif self.fabric.is_global_zero:
+            for name in (state.STATE, checkpoint.CONFIG, checkpoint.WEIGHTS, checkpoint.BEST, "diverged.json"):
+                (self.folder / name).unlink(missing_ok=True)
+        with Reporter(self.policy.kind, self.total, self.step, self.quiet) as reporter:
+            if self.resumed_from:
+                reporter.note(f"resumed {self.folder} at step {self.step}")
+            self._loop(reporter)
+        self._finish()
+        return self._result(self.average)
+
+    def _loop(self, reporter: Reporter) -> None:
+        interval = max(1, self.total // self.settings.validations)
+        begun, saved, before = time.perf_counter(), time.perf_counter(), self.seconds
+        while self.step < self.total:
+            reporter.step(self.step + 1, self.advance())
+            self.seconds = before + time.perf_counter() - begun
+            if self.step % interval == 0 or self.step == self.total:
+                reporter.line(self._measure(self.step % interval or interval, reporter.rate()))
+                if self.settings.patience and self.stale >= self.settings.patience:
+                    reporter.note(f"stopped at step {self.step}: no better loss in {self.stale} validations")
+                    break
+            if time.perf_counter() - saved >= self.settings.save_seconds:
+                self._try_to_save(reporter)
+                saved = time.perf_counter()
+
+    def _measure(self, steps: int, speed: float) -> dict[str, float]:
+        """A row of metrics: the mean loss of the last `steps` and what the validation says."""
+        row = {"step": self.step, "seconds": self.seconds, "rate": speed, "loss": float(self.running) / steps}
+        self.running.zero_()
+        if self.held_out is not None:
+            row |= validate(self.average, self.held_out, self.seed, self.fabric)
+            self._compare(row["validation_loss"])
+        self.rows.append(row)
+        if self.fabric.is_global_zero:
+            metrics.write_csv(self.folder / "metrics.csv", self.rows)
+            if self.settings.tensorboard:
+                metrics.write_events(self.folder, row)
+        return row
+
+    def _compare(self, loss: float) -> None:
+        better = loss < self.best
+        self.stale = 0 if better else self.stale + 1
+        if better:
+            self.best = loss
+            if self.fabric.is_global_zero:
+                atomic.write_tensors(self.folder / checkpoint.BEST, self.average.state_dict())
+
+    def _finish(self) -> None:
+        if self.settings.weights == "best" and (self.folder / checkpoint.BEST).exists():
+            self.fabric.barrier()
+            self.average.load_state_dict(atomic.read_tensors(self.folder / checkpoint.BEST))
+        if self.fabric.is_global_zero:
+            self._save_policy(finished=True)
+            metrics.write_curve(self.folder / "curve.png", self.rows, f"{self.policy.kind}, seed {self.seed}")
+            (self.folder / state.STATE).unlink(missing_ok=True)
+        self.fabric.barrier()
+
+    # ---- files ----
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What must be the same for a run to be continued."""
+        volatile = ("save_seconds", "tensorboard", "devices", "nodes", "strategy", "accelerator")
+        chosen = {k: v for k, v in dataclasses.asdict(self.settings).items() if k not in volatile}
+        return {
+            "policy": self.policy.kind,
+            "settings": dataclasses.asdict(self.policy.settings),
+            "training": chosen,
+            "sha256": self.source.get("sha256"),
+            "seed": self.seed,
+        }
+
+    def save(self) -> None:
+        """The state to resume from, then the policy as it is. Each file is replaced as a whole."""
+        facts = {
+            "step": self.step,
+            "seconds": self.seconds,
+            "best": self.best,
+            "stale": self.stale,
+            "running": float(self.running),
+            "rows": self.rows,
+            "fingerprint": self.fingerprint(),
+        }
+        modules: dict[str, nn.Module] = {"policy": self.policy}
+        if self.settings.ema:
+            modules["average"] = self.average
+        state.save_state(self.folder, modules, self.optimizer, facts)
+        self._save_policy(finished=False)
+
+    def _try_to_save(self, reporter: Reporter) -> None:
+        if not self.fabric.is_global_zero:
+            return
+        try:
+            self.save()
+        except OSError as error:
+            reporter.note(f"could not save at step {self.step} ({error}); the last saved state stays, going on")
+
+    def _save_policy(self, finished: bool) -> None:
+        last = self.rows[-1] if self.rows else {}
+        facts = {
+            **self.fingerprint(),
+            "steps": self.step,
+            "seconds": round(self.seconds, 2),
+            "finished": finished,
+            "validation_loss": last.get("validation_loss"),
+        }
+        facts = {k: v for k, v in facts.items() if k not in ("policy", "settings", "sha256")}
+        checkpoint.save_policy(self.average, self.folder, self.source, facts)
+
+    def _finished(self) -> bool:
+        if not (self.folder / checkpoint.CONFIG).exists():
+            return False
+        config = checkpoint.read_config(self.folder)
+        facts = config["training"]
+        if not facts.get("finished"):
+            return False
+        have = {
+            "policy": config["policy"],
+            "settings": config["settings"],
+            "training": facts.get("training"),
+            "sha256": config["dataset"].get("sha256"),
+            "seed": facts.get("seed"),
+        }
+        self._check_same_run(have)
+        self.step, self.seconds = facts["steps"], facts["seconds"]
+        self.resumed_from = self.step
+        self.rows = [{"validation_loss": facts["validation_loss"] or math.nan}]
+        return True
+
+    def _resume(self) -> None:
+        facts = state.read_facts(self.folder)
+        if facts is None:
+            return
+        self._check_same_run(facts["fingerprint"])
+        modules: dict[str, nn.Module] = {"policy": self.policy}
+        if self.settings.ema:
+            modules["average"] = self.average
+        state.load_state(self.folder, modules, self.optimizer)
+        self.step = self.resumed_from = facts["step"]
+        self.seconds, self.best, self.stale = facts["seconds"], facts["best"], facts["stale"]
+        self.rows = facts["rows"]
+        self.running.fill_(facts["running"])
+
+    def _check_same_run(self, have: Mapping[str, Any]) -> None:
+        want = json.loads(json.dumps(self.fingerprint()))
+        for key, value in want.items():
+            if have.get(key) != value:
+                raise state.ResumeError(
+                    f"{self.folder} holds another run: {_difference(key, have.get(key), value)}. "
+                    "Choose another folder, or resume=false to start afresh"
+                )
+
+    def _result(self, policy: Policy) -> TrainResult:
+        loss = self.rows[-1].get("validation_loss", math.nan) if self.rows else math.nan
+        return TrainResult(policy.eval(), self.folder, self.step, self.seconds, loss, self.resumed_from)
+
+
+def _difference(key: str, have: Any, want: Any) -> str:
+    if isinstance(have, dict) and isinstance(want, dict):
+        for name in {**have, **want}:
+            if have.get(name) != want.get(name):
+                return f"{key}.{name} was {have.get(name)!r} and is now {want.get(name)!r}"
+    return f"{key} was {have!r} and is now {want!r}"
+
+
+def _split(demos: Demonstrations, validation: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:
+    if validation == 0.0 or len(demos) < 2:
+        return demos, None
+    return demos.split(1 - validation, seed)
+
+
+def _optimizer(policy: Policy, settings: TrainSettings) -> torch.optim.Optimizer:
+    """Weight decay on matrices alone: biases and gains are no part of what should be small."""
+    matrices = [p for p in policy.parameters() if p.ndim > 1]
+    others = [p for p in policy.parameters() if p.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    made = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+    return made(groups, lr=settings.learning_rate, fused=True)

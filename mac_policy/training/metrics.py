@@ -1,0 +1,61 @@
+"""What a run reports: rows of numbers, as a table in a file and as a curve."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from mac_policy.policies import atomic
+
+Row = Mapping[str, float]
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """One line a row, the columns of the first."""
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.8g}" for k, v in row.items()} for row in rows)
+    atomic.write_text(path, text.getvalue())
+
+
+def write_curve(path: Path, rows: Sequence[Row], title: str) -> None:
+    """Training and validation loss over the steps; a second panel for what else was measured."""
+    extra = [key for key in (rows[0] if rows else {}) if key.startswith("coverage")]
+    figure = Figure(figsize=(6, 3 + 2 * bool(extra)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1 + bool(extra), 1, squeeze=False)[:, 0]
+    steps = [row["step"] for row in rows]
+    for key in ("loss", "validation_loss"):
+        if rows and key in rows[0]:
+            axes[0].plot(steps, [row[key] for row in rows], label=key.replace("_", " "))
+    axes[0].set(title=title, ylabel="loss")
+    for key in extra:
+        axes[1].plot(steps, [row[key] for row in rows], label=f"{key.removeprefix('coverage')}% interval")
+        axes[1].axhline(float(key.removeprefix("coverage")) / 100, color="grey", lw=0.5)
+        axes[1].set(ylabel="coverage", ylim=(0, 1))
+    for panel in axes:
+        panel.set(xlabel="step")
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    atomic.write_bytes(path, buffer.getvalue())
+
+
+def write_events(folder: Path, row: Row) -> None:
+    """The row as TensorBoard events; needs the tensorboard package."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ValueError("tensorboard=true needs the package: pip install tensorboard") from error
+    with SummaryWriter(str(folder / "tensorboard")) as writer:
+        for key, value in row.items():
+            if key != "step":
+                writer.add_scalar(key, value, int(row["step"]))

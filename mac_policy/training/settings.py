@@ -1,0 +1,95 @@
+"""How a policy is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from mac_policy.core.checks import check_choice, check_count
+from mac_policy.policies.settings import check_range
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """steps: optimiser steps; 0 means `epochs` passes over the data
+    batch_size: of all processes together
+    learning_rate, warmup, schedule: peak rate, its first steps' linear rise as a share of the run, then 'cosine'
+        to zero or 'constant'
+    optimizer, weight_decay, clip: 'adam' or 'adamw'; largest gradient norm (0 = no clipping)
+    ema: decay of the averaged weights, which are what is validated and saved (0 = none)
+    precision: 'fp32', 'bf16', or 'auto' (bf16 where the processor has it)
+    validation: share of the episodes held out; validations: how often in a run; patience: validations without
+        a better loss before stopping early (0 = never)
+    weights: which weights the finished policy has, those of the 'last' step or of the 'best' validation
+    save_seconds: between two saved states, for resuming
+    accelerator, devices, nodes, strategy: as Lightning Fabric has them
+    tensorboard: also write its event files
+    """
+
+    steps: int = 4000
+    epochs: int = 0
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    warmup: float = 0.02
+    schedule: str = "cosine"
+    optimizer: str = "adamw"
+    weight_decay: float = 1e-4
+    clip: float = 1.0
+    ema: float = 0.999
+    precision: str = "auto"
+    validation: float = 0.05
+    validations: int = 20
+    patience: int = 0
+    weights: str = "last"
+    save_seconds: float = 30.0
+    accelerator: str = "auto"
+    devices: int | str = 1
+    nodes: int = 1
+    strategy: str = "auto"
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("schedule", self.schedule, ("cosine", "constant"))
+        check_choice("optimizer", self.optimizer, ("adam", "adamw"))
+        check_choice("precision", self.precision, ("auto", "fp32", "bf16"))
+        check_choice("weights", self.weights, ("last", "best"))
+        for name in ("steps", "epochs", "patience"):
+            check_count(name, getattr(self, name), 0)
+        for name in ("batch_size", "validations", "nodes"):
+            check_count(name, getattr(self, name))
+        if (self.steps == 0) == (self.epochs == 0):
+            raise ValueError(f"give either steps or epochs, got steps={self.steps} and epochs={self.epochs}")
+        for name in ("learning_rate", "weight_decay", "clip", "save_seconds"):
+            check_range(name, getattr(self, name), 0.0)
+        check_range("warmup", self.warmup, 0.0, 1.0)
+        check_range("validation", self.validation, 0.0, 0.9)
+        check_range("ema", self.ema, 0.0, 0.999999)
+
+    def total_steps(self, rows: int) -> int:
+        """Optimiser steps of a run on this many rows."""
+        return self.steps or max(1, self.epochs * rows // self.batch_size)
+
+    def fabric_precision(self) -> Literal["bf16-mixed", "32-true"]:
+        """The name Lightning Fabric has for the precision."""
+        wanted = self.precision == "bf16" or (self.precision == "auto" and has_bf16(self.accelerator))
+        return "bf16-mixed" if wanted else "32-true"
+
+
+def has_bf16(accelerator: str = "auto") -> bool:
+    """Whether the device computes in bfloat16 faster than in single precision."""
+    if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
+        return bool(torch.cuda.get_device_capability()[0] >= 8)
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def rate(step: int, total: int, warmup: float, schedule: str) -> float:
+    """The learning rate at a step, as a share of its peak."""
+    rise = warmup * total
+    if step < rise:
+        return (step + 1) / (rise + 1)
+    if schedule == "constant":
+        return 1.0
+    progress = torch.tensor((step - rise) / max(1.0, total - rise), dtype=torch.float64)
+    return float(0.5 * (1 + torch.cos(torch.pi * progress)))
