@@ -179,7 +179,7 @@ class EpisodeRecorder:
             truncations=truncations,
             completed=info["completed"],
             executed=np.stack(executed),
-            seed=seed,
+            seed=plan.start_seed,  # of the reset: a replay from it sees the same
         )
 
     def close(self) -> None:

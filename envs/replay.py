@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -12,8 +13,8 @@ from envs.demonstrations import TASKS, VIEWS
 from mac_policy.data.demonstrations import Episode
 
 
-def replay(env: gymnasium.Env[Any, Any], episode: Episode) -> tuple[list[NDArray[np.uint8]], tuple[str, ...]]:
-    """Frames of the episode's executed actions from its own start, and what the replay completed.
+def play(env: gymnasium.Env[Any, Any], episode: Episode) -> Iterator[dict[str, Any]]:
+    """Reset, then execute the episode's actions one by one; gives the info of the reset and of every step.
 
     An episode with a seed starts from `reset(seed=...)`; a kitchen episode without one (people's) starts from
     its first observed positions at rest, so that its replay drifts from what was recorded.
@@ -21,17 +22,24 @@ def replay(env: gymnasium.Env[Any, Any], episode: Episode) -> tuple[list[NDArray
     kitchen = env.spec is not None and "kitchen" in env.spec.id
     columns = VIEWS["qpos"].get(episode.observations.shape[1])
     if episode.seed is None and kitchen and columns is not None:
-        _, info = env.reset(options={"qpos": episode.observations[0, columns]})
+        _, info = env.reset(seed=0, options={"qpos": episode.observations[0, columns]})
     else:
         _, info = env.reset(seed=episode.seed)
-    frames = [_frame(env)]
-    actions = episode.actions if episode.executed is None else episode.executed
-    for action in actions:
+    yield info
+    for action in episode.actions if episode.executed is None else episode.executed:
         _, _, terminated, truncated, info = env.step(action)
-        frames.append(_frame(env))
+        yield info
         if terminated or truncated:
-            break
-    return frames, tuple(info.get("completed", ()))
+            return
+
+
+def replay(env: gymnasium.Env[Any, Any], episode: Episode) -> tuple[list[NDArray[np.uint8]], tuple[str, ...]]:
+    """The frames of a replayed episode, and what the replay completed."""
+    frames, completed = [], ()
+    for info in play(env, episode):
+        frames.append(_frame(env))
+        completed = tuple(info.get("completed", ()))
+    return frames, completed
 
 
 def _frame(env: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
