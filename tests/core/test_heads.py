@@ -151,6 +151,12 @@ def test_samples_are_values_the_head_can_have_and_depend_on_the_generator_only(n
     head.check(first, torch.ones(50, 3, dtype=torch.bool))
 
 
+@torch.no_grad()
+def test_samples_without_a_generator_are_new_each_time():
+    conditional = Gaussian()(torch.zeros(5, 2))
+    assert not torch.equal(conditional.sample(), conditional.sample())
+
+
 @pytest.mark.parametrize("name", ALL)
 @torch.no_grad()
 def test_temperature_widens_and_narrows(name):

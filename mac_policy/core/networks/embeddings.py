@@ -23,7 +23,7 @@ class StepEmbedding(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        check_multiple("step_dim", dim, "the sine and cosine pair", 2)
+        check_multiple("the step embedding's size", dim, "the sine and cosine pair", 2)
         self.dim = dim
 
     def forward(self, evidence: Tensor, dtype: torch.dtype) -> Tensor:
