@@ -19,7 +19,7 @@ def main(config: DictConfig) -> None:
     console = Console()
     for table in summary_tables(demonstrations):
         console.print(table)
-    output = Path(config.output)
+    output = Path(config.out)
     output.mkdir(parents=True, exist_ok=True)
     action_histograms(demonstrations).savefig(output / "actions.png", dpi=120)
     task = TASKS.get(str(config.dataset))

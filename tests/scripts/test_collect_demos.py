@@ -1,0 +1,75 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mac_policy.data import read_minari
+from tests.scripts.helpers import ROOT, run_script, script_environment
+
+SCRIPT = "collect_demos.py"
+
+
+def test_a_data_set_is_recorded_and_its_folder_is_the_last_line(tmp_path):
+    options = ("task=fork", "episodes=6", "seed=4", "workers=2", "author=Ada", "code_permalink=https://x.org/c")
+    code, out, error = run_script(SCRIPT, *options, cwd=tmp_path)
+    assert code == 0, error
+    folder = Path(out.splitlines()[-1])
+    assert folder == tmp_path / "store" / "mac-policy" / "fork-scripted-v0"
+    demos = read_minari(folder)
+    assert (len(demos), demos.source.kind) == (6, "scripted")
+    metadata = json.loads((folder / "data" / "metadata.json").read_text())
+    assert metadata["author"] == ["Ada"]
+    assert metadata["code_permalink"] == "https://x.org/c"
+    assert metadata["algorithm_name"]
+    assert metadata["description"]
+    assert "mac_policy/fork-v0" in metadata["env_spec"]
+    assert "6/6" in error  # the progress
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]  # no litter
+
+    code, out, error = run_script(SCRIPT, *options, cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert "overwrite=true replaces it" in error
+    assert "Traceback" not in error
+
+    code, out, error = run_script(SCRIPT, *options, "workers=1", "overwrite=true", cwd=tmp_path)
+    assert code == 0, error
+    assert read_minari(folder).source.sha256 == demos.source.sha256
+
+
+def test_a_killed_run_is_resumed_by_the_same_command(tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / SCRIPT), "task=fork", "episodes=3000", "workers=1"]
+    run = subprocess.Popen(command, cwd=tmp_path, env=script_environment(tmp_path), stderr=subprocess.DEVNULL)
+    work = tmp_path / "store" / ".collecting" / "mac-policy--fork-scripted-v0-seed0"
+    deadline = time.monotonic() + 60
+    while len(list(work.glob("episode_*.npz"))) < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    kept = {path.name: path.stat().st_mtime_ns for path in work.glob("episode_*.npz")}
+    assert 20 <= len(kept) < 3000
+    code, out, error = run_script(SCRIPT, "task=fork", f"episodes={len(kept) + 5}", cwd=tmp_path)
+    assert code == 0, error
+    assert len(read_minari(Path(out.splitlines()[-1]))) == len(kept) + 5
+    assert not work.exists()
+
+
+def test_mistakes_are_one_line(tmp_path):
+    for options, message in (
+        (("task=minari",), "error: task=minari needs dataset="),
+        (("task=fork", "episodes=0"), "error: episodes is 0; it must be at least 1"),
+        (("task=fork", "dataset_id=nameless"), "error: 'nameless' is no Minari id"),
+    ):
+        code, _, error = run_script(SCRIPT, *options, cwd=tmp_path)
+        assert code == 2, error
+        assert error.strip().startswith(message)
+        assert len(error.strip().splitlines()) == 1
+
+
+def test_help_explains_every_option(tmp_path):
+    code, out, _ = run_script(SCRIPT, "--help", cwd=tmp_path)
+    assert code == 0
+    for option in ("task", "episodes", "seed", "workers", "dataset_id", "overwrite", "author", "code_permalink"):
+        assert f"\n{option}" in out
