@@ -38,8 +38,8 @@ class Stroke:
 
     approach: Pose
     """Where the joint-space travel ends."""
-    contact: Pose
-    """Where the reach ends, with the object between the fingers or beside them."""
+    contact: Goal
+    """Where the hand has the object between its fingers or beside them, from the live state."""
     path: Goal
     """Where to head while the object moves, from the live state."""
     progress: Callable[[mujoco.MjData], float]
@@ -50,8 +50,6 @@ class Stroke:
     """Whether the hand comes open and closes on the object, or stays closed and pushes."""
     back_off: Vector
     """(3,) the way out, added to where the stroke ended."""
-    press: float = 1.0
-    """How much further than the ordinary step the hand leads while the object moves, for stiff objects."""
 
 
 def is_done(task: str, data: mujoco.MjData) -> bool:
@@ -99,7 +97,7 @@ class Door:
         start = grip_at(float(data.qpos[self.joint]))
         return Stroke(
             approach=start._replace(position=start.position - (self.depth + self.reach) * ahead + free),
-            contact=start,
+            contact=lambda now: grip_at(float(now.qpos[self.joint])),
             path=lambda now: grip_at(float(now.qpos[self.joint]) + self.opening * self.lead),
             progress=lambda now: self.opening * float(now.qpos[self.joint]),
             stop=stop,
@@ -116,32 +114,33 @@ class Slider:
     start: tuple[float, float, float]
     """Where the fingers touch down beside the handle."""
     reach: float
-    travel: float
-    """Metres of x from the touch-down to the end, signed."""
     follows: bool
-    """Whether the handle's joint is a length along x, which the fingers then lead."""
+    """Whether the joint is a length along x, so that the touch-down moves with it."""
     stop: tuple[float, float]
     """Range the end of the joint's motion is drawn from, in the joint's unit, as a size."""
     lead: float
+    """Metres of x that the fingers head for beyond the touch-down, signed."""
     height_play: float
     pitch: float = 0.0
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         stop = rng.uniform(*self.stop)
-        touch = np.array(self.start) + [0.0, 0.0, rng.uniform(-self.height_play, self.height_play)]
+        touch = np.array(self.start)
+        touch[2] += rng.uniform(-self.height_play, self.height_play)
         free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
         ahead = hand_direction(0.0, self.pitch)
 
-        def lead_on(now: mujoco.MjData) -> Pose:
-            along = float(now.qpos[self.joint]) + self.lead if self.follows else self.travel
-            return Pose(touch + [along, 0.0, 0.0], pitch=self.pitch)
+        def along(distance: float) -> Pose:
+            return Pose(touch + np.array([distance, 0.0, 0.0]), pitch=self.pitch)
 
-        if self.follows:
-            touch = touch + [float(data.qpos[self.joint]), 0.0, 0.0]
+        def slid(now: mujoco.MjData) -> float:
+            return float(now.qpos[self.joint]) if self.follows else 0.0
+
+        start = along(slid(data))
         return Stroke(
-            approach=Pose(touch - self.reach * ahead + free, pitch=self.pitch),
-            contact=Pose(touch, pitch=self.pitch),
-            path=lead_on,
+            approach=start._replace(position=start.position - self.reach * ahead + free),
+            contact=lambda now: along(slid(now)),
+            path=lambda now: along(slid(now) + self.lead),
             progress=lambda now: abs(float(now.qpos[self.joint])),
             stop=stop,
             grasp=False,
@@ -159,37 +158,33 @@ class Knob:
     beside: float = 0.045
     """How far left of the bar the finger comes in."""
     reach: float = 0.09
-    depth: float = 0.005
-    inward: float = 0.0
-    """How far the goal is drawn towards the bar's centre, so that the finger does not slip off its end."""
     lead: tuple[float, float] = (0.055, 0.075)
     stop: tuple[float, float] = (0.74, 0.92)
     pitch: float = -0.3
-    press: float = 1.0
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         stop, lead = rng.uniform(*self.stop), rng.uniform(*self.lead)
         free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
-        centre = np.array(self.centre) + [0.0, self.depth, 0.0]
+        centre = np.array(self.centre)
+        out = self.reach * hand_direction(0.0, self.pitch)
 
-        def beside_top(angle: float, ahead: float, inward: float) -> Pose:
+        def beside_top(now: mujoco.MjData, ahead: float) -> Pose:
+            angle = -float(now.qpos[self.joint])
             along, across = (
                 np.array([np.sin(angle), 0.0, np.cos(angle)]),
                 np.array([np.cos(angle), 0.0, -np.sin(angle)]),
             )
-            return Pose(centre + (self.radius - inward) * along + ahead * across, pitch=self.pitch)
+            return Pose(centre + self.radius * along + ahead * across, pitch=self.pitch)
 
-        contact = beside_top(-float(data.qpos[self.joint]), -self.beside, 0.0)
-        out = self.reach * hand_direction(0.0, self.pitch)
+        start = beside_top(data, -self.beside)
         return Stroke(
-            approach=contact._replace(position=contact.position - out + free),
-            contact=contact,
-            path=lambda now: beside_top(-float(now.qpos[self.joint]), lead, self.inward),
+            approach=start._replace(position=start.position - out + free),
+            contact=lambda now: beside_top(now, -self.beside),
+            path=lambda now: beside_top(now, lead),
             progress=lambda now: -float(now.qpos[self.joint]),
             stop=stop,
             grasp=False,
             back_off=-0.10 * hand_direction(0.0, self.pitch),
-            press=self.press,
         )
 
 
@@ -220,17 +215,20 @@ class Kettle:
         hold = self.holds[rng.integers(len(self.holds))]
         stop = rng.uniform(*self.stop)
         free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
-        x = float(data.qpos[KETTLE_X]) + hold.sideways
+        x = float(data.qpos[KETTLE_X])
         ahead = hand_direction(hold.yaw, hold.pitch)
 
-        def behind(y: float) -> Pose:
-            return Pose(np.array([x, y - hold.behind, hold.height]), hold.yaw, hold.pitch)
+        def behind(x: float, y: float) -> Pose:
+            return Pose(np.array([x + hold.sideways, y - hold.behind, hold.height]), hold.yaw, hold.pitch)
 
-        contact = behind(float(data.qpos[KETTLE_Y]))
+        def contact(now: mujoco.MjData) -> Pose:
+            return behind(float(now.qpos[KETTLE_X]), float(now.qpos[KETTLE_Y]))
+
+        start = contact(data)
         return Stroke(
-            approach=contact._replace(position=contact.position - self.reach * ahead + free),
+            approach=start._replace(position=start.position - self.reach * ahead + free),
             contact=contact,
-            path=lambda now: behind(stop + self.lead),
+            path=lambda now: behind(x, stop + self.lead),
             progress=lambda now: float(now.qpos[KETTLE_Y]),
             stop=stop,
             grasp=hold.grasp,
@@ -243,27 +241,27 @@ Recipe = Door | Slider | Knob | Kettle
 RECIPES: dict[str, Recipe] = {
     MICROWAVE: Door(
         joint=22, handle=(-0.642, 0.493, 1.792), axis=(-1.128, 0.455), opening=-1.0, stop=(0.64, 0.82),
-        yaw=0.3, reach=0.14, depth=0.025, lead=0.12, height_play=0.05,
+        yaw=0.3, reach=0.14, depth=0.034, lead=0.12, height_play=0.05,
     ),
     HINGE_CABINET: Door(
         joint=21, handle=(-0.526, 0.583, 2.6), axis=(-0.224, 0.71), opening=1.0, stop=(1.24, 1.42),
-        yaw=0.0, reach=0.12, depth=0.022, lead=0.18, height_play=0.03,
+        yaw=0.0, reach=0.12, depth=0.032, lead=0.18, height_play=0.03,
     ),
     KETTLE: Kettle(
         holds=(
-            KettleHold(-0.092, 1.79, -0.015, True),
-            KettleHold(0.092, 1.79, -0.015, True, yaw=-0.5, pitch=-0.3),
-            KettleHold(0.0, 1.70, 0.165, False),
+            KettleHold(-0.092, 1.79, -0.025, True, yaw=-0.15),
+            KettleHold(0.092, 1.79, -0.015, True, yaw=-0.6, pitch=-0.4),
+            KettleHold(0.0, 1.70, 0.155, False, yaw=-0.3),
         )
     ),
     LIGHT_SWITCH: Slider(
-        joint=17, start=(-0.305, 0.63, 2.275), reach=0.085, travel=-0.18, follows=False, stop=(0.6, 0.68),
-        lead=0.0, height_play=0.01, pitch=-0.2,
+        joint=17, start=(-0.305, 0.634, 2.276), reach=0.085, follows=False, stop=(0.6, 0.68),
+        lead=-0.18, height_play=0.01, pitch=-0.3,
     ),
     SLIDE_CABINET: Slider(
-        joint=19, start=(-0.175, 0.605, 2.58), reach=0.085, travel=0.0, follows=True, stop=(0.25, 0.37),
+        joint=19, start=(-0.175, 0.605, 2.58), reach=0.085, follows=True, stop=(0.25, 0.37),
         lead=0.12, height_play=0.09,
     ),
-    BOTTOM_BURNER: Knob(joint=11, centre=(-0.256, 0.64, 2.226)),
-    TOP_BURNER: Knob(joint=15, centre=(-0.256, 0.64, 2.340)),
+    BOTTOM_BURNER: Knob(joint=11, centre=(-0.256, 0.645, 2.226)),
+    TOP_BURNER: Knob(joint=15, centre=(-0.256, 0.645, 2.340)),
 }  # fmt: skip

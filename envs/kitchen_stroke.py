@@ -12,6 +12,7 @@ from envs.kitchen_recipes import Stroke
 FREE_SPEED = 1.3  # times the speed of contact
 APPROACH_GAIN, REACH_GAIN = 2.5, 1.5  # above 1 the hand does not slow down before it arrives
 NEAR_TRAVEL, NEAR_REACH = 0.05, 0.018  # metres from a waypoint that count as there
+SLIPPED = 0.085  # metres between the hand and where it should hold the object
 STALLED_AFTER = 10  # steps without the object moving
 
 
@@ -60,13 +61,16 @@ class StrokeRunner:
         return -1.0 if closed else 1.0
 
     def _advance(self, data: mujoco.MjData) -> None:
+        if self.stage is Stage.MOVE and self._slipped(data):
+            self.stage = None
+            return
         rest = [stage for stage in STAGES[STAGES.index(self.stage) + 1 :] if stage not in self._skipped]
         self.stage = rest[0] if rest else None
         self._age = 0
         self._best, self._best_age = -np.inf, 0
         if self.stage is Stage.BACK_OFF:
             here = self._arm.tcp(data)
-            self._exit = self._stroke.contact._replace(position=here + self._stroke.back_off)
+            self._exit = self._stroke.contact(data)._replace(position=here + self._stroke.back_off)
 
     def _over(self, data: mujoco.MjData) -> bool:
         if self._age >= self.stage.limit:
@@ -74,12 +78,17 @@ class StrokeRunner:
         if self.stage is Stage.TRAVEL:
             return self._distance(data, self._stroke.approach) < NEAR_TRAVEL
         if self.stage is Stage.REACH:
-            return self._distance(data, self._stroke.contact) < NEAR_REACH
+            return self._distance(data, self._stroke.contact(data)) < NEAR_REACH
         if self.stage is Stage.MOVE:
-            return self._stroke.progress(data) > self._stroke.stop or self._stalled(data)
+            done = self._stroke.progress(data) > self._stroke.stop
+            return done or self._slipped(data) or self._stalled(data)
         if self.stage is Stage.BACK_OFF:
             return self._distance(data, self._exit) < NEAR_TRAVEL
         return False
+
+    def _slipped(self, data: mujoco.MjData) -> bool:
+        """Whether the hand has come off what it grasped: then the next attempt starts from where it is."""
+        return self._stroke.grasp and self._distance(data, self._stroke.contact(data)) > SLIPPED
 
     def _stalled(self, data: mujoco.MjData) -> bool:
         progress = self._stroke.progress(data)
@@ -99,5 +108,5 @@ class StrokeRunner:
         if self.stage is Stage.BACK_OFF:
             return self._arm.pose_step(data, self._exit, FREE_SPEED * speed, APPROACH_GAIN)
         if self.stage is Stage.MOVE:
-            return self._arm.pose_step(data, stroke.path(data), stroke.press * speed)
-        return self._arm.pose_step(data, stroke.contact, speed, REACH_GAIN)
+            return self._arm.pose_step(data, stroke.path(data), speed)
+        return self._arm.pose_step(data, stroke.contact(data), speed, REACH_GAIN)
