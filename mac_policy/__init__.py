@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mac_policy.core.factorization import MaskTuned, StagedModes, UniformOrder
+    from mac_policy.core.factorization import MaskTuned, UniformOrder
     from mac_policy.core.model import AnyOrderModel
+    from mac_policy.core.staged import StagedModes
     from mac_policy.data.demonstrations import Demonstrations, Episode
     from mac_policy.policies.base import Policy
     from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
@@ -32,7 +33,7 @@ _HOME = {
     "Policy": "policies.base",
     "PolicyState": "policies.state",
     "Spaces": "policies.spaces",
-    "StagedModes": "core.factorization",
+    "StagedModes": "core.staged",
     "TrainResult": "training.loop",
     "TrainSettings": "training.settings",
     "TrainingDiverged": "training.loop",

@@ -1,0 +1,103 @@
+"""Train policies on a task's demonstrations. `--help` explains each option."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+from _cli import clean_errors
+from gymnasium import spaces
+from lightning_fabric import Fabric
+from omegaconf import DictConfig, OmegaConf
+
+from envs.demonstrations import load_demonstrations, task_data
+from mac_policy.data.demonstrations import Demonstrations
+from mac_policy.policies.registry import make_policy
+from mac_policy.policies.settings import from_mapping
+from mac_policy.policies.spaces import Spaces
+from mac_policy.training.loop import TrainingDiverged, TrainResult, make_fabric, train
+from mac_policy.training.settings import TrainSettings
+
+FILLER_SEED = 100  # added to the seed of the second policy of a kind
+
+
+@hydra.main(config_path="../configs", config_name="train_policy", version_base=None)
+@clean_errors
+def main(config: DictConfig) -> None:
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    settings = from_mapping(TrainSettings, _plain(config.training), "training settings")
+    fabric = make_fabric(settings)
+    with fabric.rank_zero_first():  # the first process may have to fetch or record the demonstrations
+        demos = load(config)
+    results = []
+    for kind, seed in plan(list(config.train), config.seed):
+        results.append(train_one(config, kind, seed, demos, settings, fabric))
+    if fabric.is_global_zero:
+        report(config, results)
+
+
+def plan(kinds: list[str], seed: int) -> list[tuple[str, int]]:
+    """Each policy's seed: the second of a kind gets another one."""
+    return [(kind, seed + FILLER_SEED * kinds[:i].count(kind)) for i, kind in enumerate(kinds)]
+
+
+def load(config: DictConfig) -> Demonstrations:
+    return load_demonstrations(
+        config.task.name,
+        dataset=config.task.get("dataset"),
+        source=config.data.source,
+        path=config.data.path,
+        observation=config.task.observation,
+        outside=config.data.outside,
+        episodes=config.data.episodes,
+    )
+
+
+def train_one(
+    config: DictConfig, kind: str, seed: int, demos: Demonstrations, settings: TrainSettings, fabric: Fabric
+) -> TrainResult:
+    both = Spaces.of(spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32), action_space(config, demos))
+    policy = make_policy(kind, both, _plain(config[kind]), seed)
+    task = demos.source.name.replace("/", "-") if config.task.name == "minari" else config.task.name
+    folder = Path(config.runs) / task / f"{config.name or kind}-s{seed}"
+    try:
+        return train(policy, demos, settings, folder, seed=seed, resume=config.resume, fabric=fabric)
+    except TrainingDiverged as error:
+        raise ValueError(str(error)) from error
+
+
+def action_space(config: DictConfig, demos: Demonstrations) -> spaces.Box:
+    """The task's, or for any other data set the one it was recorded with."""
+    known = task_data(config.task.name, config.task.get("dataset")).action_space
+    if known is not None:
+        return known
+    import minari
+
+    recorded: spaces.Box = minari.load_dataset(config.task.dataset).action_space
+    return recorded
+
+
+def report(config: DictConfig, results: list[TrainResult]) -> None:
+    print()
+    for result in results:
+        done = "was finished already" if result.resumed_from == result.steps else f"{result.seconds:.0f} s"
+        print(
+            f"{result.folder}: {result.policy.kind}, {result.steps} steps, {done}, "
+            f"validation loss {result.validation_loss:.4g}"
+        )
+    print("each folder: config.json, model.safetensors, best.safetensors, metrics.csv, curve.png")
+    folders = " ".join(str(result.folder) for result in results)
+    print("next, how well they do alone:")
+    print(f"  python benchmarks/full_autonomy.py {folders}")
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    return plain
+
+
+if __name__ == "__main__":
+    main()
