@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._evaluation import make_env, roll_out
-from mac_policy.intervals import two_level_interval, wilson_interval
+from mac_policy.autonomy.intervals import two_level_interval, wilson_interval
 from mac_policy.policies.checkpoint import CheckpointError, load_policy, read_config
 from mac_policy.provenance import run_record, write_json
 

@@ -1,0 +1,1 @@
+"""Shared autonomy: operators, filled-in actions, and what they achieve."""
