@@ -29,6 +29,7 @@ from envs.kitchen_tasks import (
 
 Goal = Callable[[mujoco.MjData], Pose]
 KETTLE_X, KETTLE_Y = 23, 24  # columns of qpos
+BURNER_X = -0.23  # where the kettle belongs
 FREE_WAYPOINT_STD = 0.015
 
 
@@ -209,13 +210,12 @@ class Kettle:
     holds: tuple[KettleHold, ...]
     reach: float = 0.13
     stop: tuple[float, float] = (0.57, 0.66)
-    lead: float = 0.08
+    lead: float = 0.05
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         hold = self.holds[rng.integers(len(self.holds))]
         stop = rng.uniform(*self.stop)
         free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
-        x = float(data.qpos[KETTLE_X])
         ahead = hand_direction(hold.yaw, hold.pitch)
 
         def behind(x: float, y: float) -> Pose:
@@ -228,11 +228,11 @@ class Kettle:
         return Stroke(
             approach=start._replace(position=start.position - self.reach * ahead + free),
             contact=contact,
-            path=lambda now: behind(x, stop + self.lead),
+            path=lambda now: behind(BURNER_X, stop + self.lead),
             progress=lambda now: float(now.qpos[KETTLE_Y]),
             stop=stop,
             grasp=hold.grasp,
-            back_off=-0.13 * ahead,
+            back_off=-0.17 * ahead,
         )
 
 
@@ -241,7 +241,7 @@ Recipe = Door | Slider | Knob | Kettle
 RECIPES: dict[str, Recipe] = {
     MICROWAVE: Door(
         joint=22, handle=(-0.642, 0.493, 1.792), axis=(-1.128, 0.455), opening=-1.0, stop=(0.64, 0.82),
-        yaw=0.3, reach=0.14, depth=0.034, lead=0.12, height_play=0.05,
+        yaw=0.3, reach=0.14, depth=0.03, lead=0.12, height_play=0.05,
     ),
     HINGE_CABINET: Door(
         joint=21, handle=(-0.526, 0.583, 2.6), axis=(-0.224, 0.71), opening=1.0, stop=(1.24, 1.42),
@@ -249,9 +249,9 @@ RECIPES: dict[str, Recipe] = {
     ),
     KETTLE: Kettle(
         holds=(
-            KettleHold(-0.092, 1.79, -0.025, True, yaw=-0.15),
+            KettleHold(-0.092, 1.79, -0.025, True, yaw=-0.1, pitch=-0.5),
             KettleHold(0.092, 1.79, -0.015, True, yaw=-0.6, pitch=-0.4),
-            KettleHold(0.0, 1.70, 0.155, False, yaw=-0.3),
+            KettleHold(-0.02, 1.70, 0.155, False, yaw=-0.3, pitch=-0.3),
         )
     ),
     LIGHT_SWITCH: Slider(

@@ -11,7 +11,7 @@ from envs.kitchen_recipes import Stroke
 
 FREE_SPEED = 1.3  # times the speed of contact
 APPROACH_GAIN, REACH_GAIN = 2.5, 1.5  # above 1 the hand does not slow down before it arrives
-NEAR_TRAVEL, NEAR_REACH = 0.05, 0.018  # metres from a waypoint that count as there
+NEAR_TRAVEL, NEAR_REACH, NEAR_EXIT = 0.05, 0.018, 0.035  # metres from a waypoint that count as there
 SLIPPED = 0.085  # metres between the hand and where it should hold the object
 STALLED_AFTER = 10  # steps without the object moving
 
@@ -24,7 +24,7 @@ class Stage(Enum):
     CLOSE = ("close", 3)
     MOVE = ("move", 45)
     RELEASE = ("release", 2)
-    BACK_OFF = ("back off", 5)
+    BACK_OFF = ("back off", 6)
 
     @property
     def limit(self) -> int:
@@ -61,9 +61,6 @@ class StrokeRunner:
         return -1.0 if closed else 1.0
 
     def _advance(self, data: mujoco.MjData) -> None:
-        if self.stage is Stage.MOVE and self._slipped(data):
-            self.stage = None
-            return
         rest = [stage for stage in STAGES[STAGES.index(self.stage) + 1 :] if stage not in self._skipped]
         self.stage = rest[0] if rest else None
         self._age = 0
@@ -83,11 +80,11 @@ class StrokeRunner:
             done = self._stroke.progress(data) > self._stroke.stop
             return done or self._slipped(data) or self._stalled(data)
         if self.stage is Stage.BACK_OFF:
-            return self._distance(data, self._exit) < NEAR_TRAVEL
+            return self._distance(data, self._exit) < NEAR_EXIT
         return False
 
     def _slipped(self, data: mujoco.MjData) -> bool:
-        """Whether the hand has come off what it grasped: then the next attempt starts from where it is."""
+        """Whether the hand has come off what it grasped."""
         return self._stroke.grasp and self._distance(data, self._stroke.contact(data)) > SLIPPED
 
     def _stalled(self, data: mujoco.MjData) -> bool:
