@@ -143,7 +143,8 @@ class IBC(Policy):
             for i, kick in enumerate(noise):
                 step = self.settings.langevin_step * (1 - i / len(noise)) ** 2
                 current = current.detach().requires_grad_()
-                gradient = torch.autograd.grad(self.energy(encoded, current).sum(), current)[0] * half
-                change = -step * gradient.clamp(-1.0, 1.0) / 2 + step * kick.clone()
-                current = torch.where(held, start, (current + half * change).clamp(low, high))
+                gradient = torch.autograd.grad(self.energy(encoded, current).sum(), current)[0]
+                with torch.no_grad():
+                    change = step * (kick - (gradient * half).clamp(-1.0, 1.0) / 2)
+                    current = torch.where(held, start, (current + half * change).clamp(low, high))
         return current.detach()

@@ -8,7 +8,7 @@ wanted dimension are.
 from __future__ import annotations
 
 import math
-from typing import TypeGuard, cast
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ def _mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array
     """Logits, means and log standard deviations, each (K,), as GaussianMixture reads its parameters."""
     k = head.num_components
     low, high = head.min_log_std, MAX_LOG_STD
-    raw = params[2 * k :] + cast(float, head.initial_log_std)
+    raw = params[2 * k :] + head.start
     floored = low + np.logaddexp(0.0, raw - low)
     log_stds = high - np.logaddexp(0.0, high - floored)
     return params[:k], params[k : 2 * k] + spread, np.maximum(log_stds, low)

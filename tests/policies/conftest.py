@@ -1,0 +1,63 @@
+"""Small policies of every kind, all put through the same tests."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from mac_policy.policies.normalizer import Normalizer
+from mac_policy.policies.registry import make_policy
+from mac_policy.policies.spaces import Spaces
+
+OBSERVATION, ACTION = 4, 3
+SPACES = Spaces.of(
+    spaces.Box(-np.inf, np.inf, (OBSERVATION,), np.float32),
+    spaces.Box(np.float32([-1, -2, 0]), np.float32([1, 2, 0.5])),
+)
+SMALL = {
+    "bc": {"width": 16, "depth": 2},
+    "mac": {"width": 16, "depth": 2, "query_width": 12, "components": 4, "candidates": 4},
+    "mac_paper": {"width": 16, "depth": 2, "components": 4},
+    "ibc": {"width": 16, "depth": 2, "samples": 128, "counter_examples": 8},
+}
+VARIANTS = {
+    "bc": ("bc", {}),
+    "bc-chunks": ("bc", {"history": 2, "horizon": 3, "execute": 2}),
+    "mac": ("mac", {}),
+    "mac-mean": ("mac", {"decode": "mean"}),
+    "mac-sample": ("mac", {"decode": "sample"}),
+    "mac-best": ("mac", {"decode": "best", "stickiness": 1.0}),
+    "mac-episode": ("mac", {"decode": "sample", "noise": "episode"}),
+    "mac-slow-best": ("mac", {"decode": "best", "noise": "slow"}),
+    "mac-chunks": ("mac", {"history": 2, "horizon": 3, "execute": 2, "decode": "sample"}),
+    "mac-order": ("mac", {"order": [2, 0, 1], "subsets": [[0], [1, 2]], "alone": 0.2, "masks": "both"}),
+    "mac_paper": ("mac_paper", {}),
+    "ibc": ("ibc", {}),
+    "ibc-langevin": ("ibc", {"optimizer": "langevin", "langevin_steps": 5, "counter_steps": 2}),
+    "ibc-chunks": ("ibc", {"horizon": 2}),
+}
+
+
+def make(kind, seed=0, **settings):
+    """A small policy whose normaliser has seen data with its own mean and spread in each dim."""
+    policy = make_policy(kind, SPACES, SMALL[kind] | settings, seed)
+    rng = np.random.default_rng(1)
+    observations = rng.normal(2.0, [1.0, 5.0, 0.1, 1e-9], (200, OBSERVATION))
+    actions = np.clip(rng.normal([0.1, 0.5, 0.2], [0.3, 1.0, 0.2], (200, ACTION)), [-1, -2, 0], [1, 2, 0.5])
+    policy.normalizer = Normalizer.fit(SPACES, observations, actions)
+    return policy.eval()
+
+
+def batch(policy, rows=32, seed=0):
+    """Observations, actions and inside as training gives them."""
+    g, s = torch.Generator().manual_seed(seed), policy.settings
+    observations = 2 + torch.randn(rows, s.history, OBSERVATION, generator=g)
+    actions = torch.rand(rows, s.horizon, ACTION, generator=g) * 0.5
+    inside = torch.arange(s.horizon) <= torch.randint(s.horizon, (rows, 1), generator=g)
+    return observations, actions, inside
+
+
+@pytest.fixture(params=VARIANTS, ids=str)
+def policy(request):
+    kind, settings = VARIANTS[request.param]
+    return make(kind, **settings)

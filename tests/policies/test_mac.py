@@ -1,0 +1,144 @@
+"""What only the any-order policy has: likelihoods, the two ways of filling in, its training masks."""
+
+import numpy as np
+import pytest
+import torch
+
+from mac_policy.policies import decoding, lean
+
+from .conftest import ACTION, OBSERVATION, SPACES, batch, make
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(2, 1, (n, OBSERVATION)).astype(np.float32), rng.uniform(0.1, 0.4, (n, ACTION)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["mac", "mac_paper"])
+def test_the_density_of_one_dim_integrates_to_one(kind):
+    policy = make(kind)
+    seen, action = rows(1)
+    grid = np.linspace(-40, 40, 8001).astype(np.float32)
+    actions = np.repeat(action, len(grid), 0)
+    actions[:, 1] = grid
+    query = np.array([False, True, False])
+    density = np.exp(policy.log_prob(np.repeat(seen, len(grid), 0), actions, [True, False, False], query))
+    assert abs(np.trapezoid(density, grid) - 1) < 1e-3
+
+
+def test_the_chain_rule_in_canonical_order():
+    policy = make("mac", order=[2, 0, 1])
+    seen, action = rows(7)
+    first, rest = np.array([False, False, True]), np.array([True, True, False])
+    joint = policy.log_prob(seen, action)
+    product = policy.log_prob(seen, action, None, first) + policy.log_prob(seen, action, first, rest)
+    np.testing.assert_allclose(joint, product, atol=1e-5)
+
+
+def test_chunks_have_the_likelihood_of_their_first_step():
+    policy = make("mac", horizon=3, execute=2)
+    seen, action = rows(5)
+    assert policy.log_prob(seen, action).shape == (5,)
+    operator = np.array([True, False, False])
+    parts = policy.log_prob(seen, action, None, operator) + policy.log_prob(seen, action, operator)
+    np.testing.assert_allclose(policy.log_prob(seen, action), parts, atol=1e-5)
+
+
+def test_bc_has_no_likelihood():
+    with pytest.raises(NotImplementedError, match="bc policy has no likelihood"):
+        make("bc").log_prob(*rows(1))
+
+
+@pytest.mark.parametrize("decode", ["mode", "mean", "sample"])
+@pytest.mark.parametrize("temperature", [0.3, 1.0])
+@pytest.mark.parametrize("dims", [[], [0], [1, 2]], ids=str)
+def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
+    policy = make("mac", decode=decode, order=[1, 2, 0], query_depth=3)
+    torch.nn.init.normal_(policy.model.network.output.weight, std=0.3)
+    generator = torch.Generator().manual_seed(0)
+    path = decoding.Path([1, 2, 0], *policy._bounds())
+    how = decoding.How(decode, temperature)
+    for _ in range(10):
+        context, values, noise = (
+            torch.randn(1, *shape, generator=generator) for shape in ((OBSERVATION,), (ACTION,), (ACTION, 2))
+        )
+        values = values.clamp(*policy._bounds())
+        given = torch.tensor([[dim in dims for dim in range(ACTION)]])
+        with torch.inference_mode():
+            general, _ = decoding.fill(policy.model, context, values * given, given, path, how, noise)
+            network = policy.model.network
+            short = lean.fill_one(network, policy.head, network.trunk(context), values * given, given, path, how, noise)
+        np.testing.assert_allclose(general[0], short, atol=2e-5)
+
+
+def test_the_best_of_several_samples_is_likelier_than_one():
+    seen, _ = rows(100)
+    likely = {}
+    for decode in ("sample", "best"):
+        policy = make("mac", decode=decode, candidates=8)
+        action = policy.act(seen, generator=torch.Generator().manual_seed(0))
+        likely[decode] = policy.log_prob(seen, action).mean()
+    assert likely["best"] > likely["sample"] + 0.1
+
+
+def test_a_low_temperature_and_zero_come_close_to_the_mode():
+    policy = make("mac", components=1, min_log_std=None)
+    seen, _ = rows(20)
+    mode = policy.act(seen, deterministic=True)
+    np.testing.assert_array_equal(policy.act(seen, temperature=0.0), mode)
+    spread = [np.abs(policy.act(seen, temperature=t) - mode).mean() for t in (1e-6, 0.1, 1.0)]
+    assert spread[0] < 1e-2 < spread[1] < spread[2]
+    with pytest.raises(ValueError, match="temperature"):
+        policy.act(seen, temperature=-1.0)
+
+
+def test_training_masks_are_those_asked_for():
+    def evidence(**settings):
+        policy = make("mac", **settings)
+        return policy.draw(4000, torch.Generator().manual_seed(0))["evidence"]
+
+    only = evidence(subsets=[[1]])
+    assert only[:, 1].all()
+    assert not only.all(1).any()
+    empty = float((~evidence().any(1)).double().mean())
+    assert float((~evidence(alone=0.5).any(1)).double().mean()) > empty + 0.05
+    chunk = evidence(horizon=3, execute=1, subsets=[[0, 2]])
+    assert chunk[:, [0, 2]].all()
+    # Later dims are seen only along the path, never before earlier ones.
+    for variable in range(4, 9):
+        assert not (chunk[:, variable] & ~chunk[:, :variable].all(1)).any()
+
+
+def test_evidence_noise_touches_what_is_seen_and_not_what_is_to_be_predicted():
+    policy = make("mac")
+    data, draws = batch(policy), policy.draw(32, torch.Generator().manual_seed(0))
+    quiet = draws | {"evidence_noise": torch.zeros_like(draws["evidence_noise"])}
+    elsewhere = draws | {"evidence_noise": torch.where(draws["evidence"], 0.0, 9.0)}
+    assert torch.equal(policy(*data, quiet), policy(*data, elsewhere))
+    assert policy(*data, quiet) != policy(*data, draws)
+
+
+def test_actions_beyond_an_episodes_end_are_neither_seen_nor_predicted():
+    policy = make("mac", horizon=3)
+    observations, actions, inside = batch(policy)
+    draws = policy.draw(32, torch.Generator().manual_seed(0))
+    changed = torch.where(inside[..., None], actions, actions + 1)
+    assert torch.equal(policy(observations, actions, inside, draws), policy(observations, changed, inside, draws))
+
+
+def test_coverage_of_a_model_asked_about_its_own_samples():
+    policy = make("mac", decode="sample", masks="conditional")
+    torch.nn.init.normal_(policy.model.network.output.weight, std=0.2)
+    policy.normalizer.action_low.fill_(-100.0)
+    policy.normalizer.action_high.fill_(100.0)
+    space = SPACES.action
+    wide = type(space)(-100.0, 100.0, space.shape, np.float32)
+    policy.spaces = policy.spaces._replace(action=wide)
+    seen, _ = rows(4000)
+    action = policy.act(seen, generator=torch.Generator().manual_seed(0))
+    # Along the canonical path samples follow the model; with evidence elsewhere the untrained model is its own.
+    found = policy.coverage(
+        torch.from_numpy(seen)[:, None], torch.from_numpy(action)[:, None], torch.ones(4000, 1, dtype=torch.bool)
+    )
+    for percent, share in found.items():
+        assert np.abs(share[0] - percent / 100) < 0.05

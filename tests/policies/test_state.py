@@ -1,0 +1,117 @@
+"""What policies remember between steps: chunks, history, held noise; each row on its own."""
+
+import numpy as np
+import torch
+
+from mac_policy.core.heads.continuous import MixtureConditional
+from mac_policy.policies.decoding import transport
+
+from .conftest import ACTION, OBSERVATION, make
+
+
+def run(policy, seen, resets=(), given=None, mask=None, seed=0):
+    """Actions (T, B, act) along observations (T, B, obs); resets: (step, row)."""
+    state, generator, actions = None, torch.Generator().manual_seed(seed), []
+    for t, observation in enumerate(seen):
+        rows = np.array([(t, b) in resets for b in range(seen.shape[1])])
+        state = state.reset(rows) if state is not None else None
+        action, state = policy.step(
+            observation,
+            state,
+            None if given is None else given[t],
+            None if mask is None else mask[t],
+            generator=generator,
+            deterministic=True,
+        )
+        actions.append(action)
+    return np.stack(actions)
+
+
+def walk(steps, rows, seed=0):
+    return np.random.default_rng(seed).normal(2, 1, (steps, rows, OBSERVATION)).astype(np.float32)
+
+
+def test_a_chunk_is_carried_out_before_planning_anew():
+    policy = make("bc", horizon=4, execute=3)
+    seen = walk(6, 1)
+    changed = seen.copy()
+    changed[[1, 2, 4, 5]] += 1.0  # only the observations at which a plan is made matter
+    np.testing.assert_array_equal(run(policy, seen), run(policy, changed))
+    changed[3] += 1.0
+    assert (run(policy, seen)[3] != run(policy, changed)[3]).any()
+
+
+def test_a_row_that_is_reset_acts_as_at_the_start_and_the_others_go_on():
+    for policy in (make("bc", history=3, horizon=4, execute=4), make("mac", history=2, horizon=2, execute=2)):
+        seen = walk(5, 3)
+        plain, with_reset = run(policy, seen), run(policy, seen, resets={(2, 1)})
+        np.testing.assert_allclose(plain[:, [0, 2]], with_reset[:, [0, 2]], atol=1e-5)
+        np.testing.assert_allclose(with_reset[2:, 1], run(policy, seen[2:, 1:2])[:, 0], atol=1e-5)
+        assert np.abs(plain[2:, 1] - with_reset[2:, 1]).max() > 1e-3
+
+
+def test_the_history_is_what_was_seen():
+    policy = make("bc", history=3)
+    seen = walk(4, 1)
+    stacked = seen[1:4, 0][None]
+    np.testing.assert_allclose(run(policy, seen)[3], policy.act(stacked), atol=1e-6)
+
+
+def test_what_is_commanded_during_a_chunk_is_obeyed_and_planned_for():
+    policy = make("mac", horizon=3, execute=3)
+    seen = np.repeat(walk(1, 2), 3, axis=0)
+    given = np.full((3, 2, ACTION), 0.4, np.float32)
+    mask = np.zeros((3, 2, ACTION), bool)
+    mask[1, 0, 0] = True  # the first row is commanded one dim at the second step
+    actions = run(policy, seen, given=given, mask=mask)
+    assert actions[1, 0, 0] == given[1, 0, 0]
+    expected = policy.act(seen[1, 0], given[1, 0], mask[1, 0], deterministic=True)
+    np.testing.assert_allclose(actions[1, 0], expected, atol=1e-6)
+    free = run(policy, seen)
+    np.testing.assert_array_equal(actions[:, 1], free[:, 1])
+
+
+def test_held_noise_stays_for_an_episode_and_fresh_noise_does_not():
+    seen = np.repeat(walk(1, 4), 6, axis=0)
+
+    def spread(policy):
+        state, generator, actions = None, torch.Generator().manual_seed(0), []
+        for observation in seen:
+            action, state = policy.step(observation, state, generator=generator)
+            actions.append(action)
+        return np.stack(actions)
+
+    held = spread(make("mac", decode="sample", noise="episode"))
+    np.testing.assert_allclose(held, held[:1].repeat(6, 0), atol=1e-6)
+    assert held.std(1).max() > 1e-2  # rows differ
+    fresh = spread(make("mac", decode="sample"))
+    slow = spread(make("mac", decode="sample", noise="slow", noise_correlation=0.99))
+    assert 0 < np.abs(np.diff(slow, axis=0)).mean() < 0.5 * np.abs(np.diff(fresh, axis=0)).mean()
+
+
+def test_stickiness_makes_actions_change_less():
+    seen = walk(1, 64).repeat(2, 0)
+
+    def change(stickiness):
+        policy = make("mac", decode="best", stickiness=stickiness, candidates=64)
+        generator = torch.Generator().manual_seed(0)
+        first, state = policy.step(seen[0], None, generator=generator)
+        second, _ = policy.step(seen[1], state, generator=generator)
+        return np.abs(second - first).mean()
+
+    assert change(20.0) < 0.8 * change(0.0)
+
+
+def test_transported_noise_has_the_mixtures_distribution():
+    mixture = MixtureConditional(
+        torch.log(torch.tensor([0.2, 0.5, 0.3])), torch.tensor([1.0, -2.0, 0.5]), torch.tensor([-1.0, 0.0, -0.5])
+    )
+    noise = torch.randn(200_000, 2, generator=torch.Generator().manual_seed(0))
+    one_each = MixtureConditional(
+        *(t.expand(len(noise), 3) for t in (mixture.log_weights, mixture.means, mixture.log_stds))
+    )
+    drawn = transport(one_each, noise).sort().values
+    for x in (-3.0, -1.0, 0.0, 0.7, 1.2):
+        normal = torch.distributions.Normal(mixture.means, mixture.log_stds.exp())
+        expected = float((mixture.log_weights.exp() * normal.cdf(torch.tensor(x))).sum())
+        assert abs(float((drawn <= x).double().mean()) - expected) < 0.005
