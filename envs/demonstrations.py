@@ -16,7 +16,16 @@ from gymnasium import spaces
 
 import envs  # noqa: F401  (registers the ids that the cards name)
 from envs.fork import Fork, record_fork_episode
-from envs.kitchen_tasks import GOAL_SETS
+from envs.kitchen_tasks import (
+    BOTTOM_BURNER,
+    GOAL_SETS,
+    HINGE_CABINET,
+    KETTLE,
+    LIGHT_SWITCH,
+    MICROWAVE,
+    SLIDE_CABINET,
+    TOP_BURNER,
+)
 from mac_policy.data.checks import check_choice
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Episode, Floats
@@ -50,22 +59,30 @@ OFFICIAL = {
 }
 
 
+# The environment's own rule, as data, so that reading demonstrations does not load a simulator: the columns of
+# the 30 positions that a task is judged by, and where they should be.
+GOALS: dict[str, tuple[slice, tuple[float, ...]]] = {
+    BOTTOM_BURNER: (slice(11, 13), (-0.88, -0.01)),
+    TOP_BURNER: (slice(15, 17), (-0.92, -0.01)),
+    LIGHT_SWITCH: (slice(17, 19), (-0.69, -0.05)),
+    SLIDE_CABINET: (slice(19, 20), (0.37,)),
+    HINGE_CABINET: (slice(20, 22), (0.0, 1.45)),
+    MICROWAVE: (slice(22, 23), (-0.75,)),
+    KETTLE: (slice(23, 30), (-0.23, 0.75, 1.62, 0.99, 0.0, 0.0, -0.06)),
+}
+NEAR = 0.3
+
+
 def kitchen_completions(observations: Floats) -> dict[str, int]:
     """The steps at which tasks were done in an episode's observations (T+1, 30 or 59), in that order.
 
-    By the environment's own rule: a task is done when its joints come within 0.3 of their goal.
+    A task is done when its joints come within `NEAR` of their goal.
     """
-    from gymnasium_robotics.envs.franka_kitchen.kitchen_env import (
-        BONUS_THRESH,
-        OBS_ELEMENT_GOALS,
-        OBS_ELEMENT_INDICES,
-    )
-
     positions = observations[:, VIEWS["qpos"][observations.shape[1]]]
     first: dict[str, int] = {}
-    for task, columns in OBS_ELEMENT_INDICES.items():
-        distance = np.linalg.norm(positions[:, columns] - OBS_ELEMENT_GOALS[task], axis=1)
-        done = np.flatnonzero(distance < BONUS_THRESH)
+    for task, (columns, goal) in GOALS.items():
+        distance = np.linalg.norm(positions[:, columns] - np.array(goal), axis=1)
+        done = np.flatnonzero(distance < NEAR)
         if len(done):
             first[task] = int(done[0])
     return dict(sorted(first.items(), key=lambda item: item[1]))

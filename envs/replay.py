@@ -55,9 +55,12 @@ def make_for_replay(task: str, size: int) -> gymnasium.Env[Any, Any]:
         raise ValueError(f"video needs the environment of a task ({', '.join(TASKS)}); {task} is none")
     if task == "fork":
         return gymnasium.make("mac_policy/fork-v0", render_mode="rgb_array", disable_env_checker=True)
-    from envs.kitchen import make
+    try:
+        from envs.kitchen import make
 
-    return make(task, render_mode="rgb_array", width=size, height=size, terminate_on_tasks_completed=False)
+        return make(task, render_mode="rgb_array", width=size, height=size, terminate_on_tasks_completed=False)
+    except Exception as error:  # a renderer that is missing fails in its own way, even on import
+        raise ValueError(f"{task} cannot be rendered here: {error}") from error
 
 
 def save_film(frames: list[NDArray[np.uint8]], path: str, fps: int = 25) -> None:

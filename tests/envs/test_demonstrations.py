@@ -2,12 +2,15 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium_robotics.envs.franka_kitchen import kitchen_env
 
-from envs.demonstrations import OFFICIAL, TASKS, kitchen_completions, load_demonstrations, task_data
+from envs.demonstrations import GOALS, NEAR, OFFICIAL, TASKS, kitchen_completions, load_demonstrations, task_data
 from envs.kitchen import VIEWS, make
 from envs.kitchen_tasks import GOAL_SETS
 from envs.replay import make_for_replay, play, replay, save_film
@@ -42,6 +45,20 @@ def test_the_views_of_the_data_are_those_of_the_environment():
     raw = np.arange(59)
     for view, columns in VIEWS.items():
         np.testing.assert_array_equal(raw[task_data("kitchen-mixed").select(view)(59)], raw[columns])
+
+
+def test_the_goals_are_those_of_the_environment():
+    assert set(GOALS) == set(kitchen_env.OBS_ELEMENT_GOALS)
+    assert kitchen_env.BONUS_THRESH == NEAR
+    for task, (columns, goal) in GOALS.items():
+        assert np.arange(30)[columns].tolist() == kitchen_env.OBS_ELEMENT_INDICES[task].tolist()
+        assert goal == tuple(kitchen_env.OBS_ELEMENT_GOALS[task])
+
+
+def test_reading_demonstrations_loads_no_simulator():
+    code = "import sys, envs.demonstrations as d; print(sorted({'mujoco', 'torch', 'd4rl'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_completions_agree_with_the_environment():
@@ -92,6 +109,15 @@ def test_a_fork_demonstration_replays_and_is_filmed(tmp_path):
     for name in ("film.gif", "film.mp4"):
         save_film(frames, str(tmp_path / name))
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_a_renderer_that_does_not_work_is_a_clean_error(monkeypatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("neither egl nor osmesa works here")
+
+    monkeypatch.setattr("envs.kitchen.make", broken)
+    with pytest.raises(ValueError, match="kitchen-mixed cannot be rendered here: neither egl nor osmesa"):
+        make_for_replay("kitchen-mixed", 64)
 
 
 def test_a_task_without_an_environment_is_not_filmed():
