@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,14 +17,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mac_policy import __version__
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Episode
 from mac_policy.data.episode_files import episode_file, load_episode, save_episode
 from mac_policy.data.minari_store import check_dataset_id, store_root
 from mac_policy.data.minari_write import write_minari
 from mac_policy.data.tasks import Recorder, Scripted
+from mac_policy.provenance import versions
 
+DECIDE_THE_BYTES = ("numpy", "mujoco", "gymnasium_robotics", "mac_policy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -90,7 +93,8 @@ def _claim(work: Path, record: Recorder, seed: int) -> None:
     function = record.func if isinstance(record, partial) else record
     settings = (record.args, record.keywords) if isinstance(record, partial) else ((), {})
     name = getattr(function, "__qualname__", repr(function))
-    mine = f"{name} {settings[0]} {settings[1]} seed {seed} mac_policy {__version__}\n"
+    made_by = ", ".join(f"{key} {value}" for key, value in versions().items() if key in DECIDE_THE_BYTES)
+    mine = f"{name} {settings[0]} {settings[1]} seed {seed} with {made_by}\n"
     note = work / "recorder.txt"
     if not note.exists():
         note.write_text(mine)
@@ -119,6 +123,11 @@ def _record_all(record_one: Callable[[int], int], indices: Sequence[int], worker
         try:
             for future in as_completed(futures):
                 yield future.result()
+        except BrokenProcessPool as error:
+            raise OSError(
+                "a worker process died, perhaps for want of memory; what is complete stays: run the same again, "
+                "with fewer workers"
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -139,7 +148,8 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """A worker whose parent was killed would wait for work for ever; an interrupt is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is None:
         return

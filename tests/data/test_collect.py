@@ -13,7 +13,7 @@ from mac_policy.data import Scripted, read_minari
 from mac_policy.data.collect import collect, collect_into_store, work_folder
 from mac_policy.data.digest import content_sha256
 from mac_policy.data.episode_files import episode_file, load_episode, save_episode
-from tests.data.helpers import make_episode, record, record_slowly, record_until_it_breaks
+from tests.data.helpers import die, make_episode, record, record_slowly, record_until_it_breaks
 
 QUIET = Console(quiet=True)
 
@@ -66,6 +66,11 @@ def test_a_killed_collector_leaves_whole_episodes_and_no_workers(tmp_path):
     assert len(complete) < 200
     assert all(load_episode(path) is not None for path in complete)
     assert sha(tmp_path / "a", record_slowly, 5) == sha(tmp_path / "b", record, 5)
+
+
+def test_a_worker_that_dies_is_said(tmp_path):
+    with pytest.raises(OSError, match=r"a worker process died.*what is complete stays"):
+        sha(tmp_path, die, workers=2)
 
 
 def test_episodes_of_another_recorder_are_not_mixed_in(tmp_path):

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -54,6 +55,24 @@ def test_a_killed_run_is_resumed_by_the_same_command(tmp_path):
     assert code == 0, error
     assert len(read_minari(Path(out.splitlines()[-1]))) == len(kept) + 5
     assert not work.exists()
+
+
+def test_an_interrupt_is_clean(tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / SCRIPT), "task=fork", "episodes=30000", "workers=2"]
+    environment = script_environment(tmp_path)
+    run = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    work = tmp_path / "store" / ".collecting" / "mac-policy--fork-scripted-v0-seed0"
+    deadline = time.monotonic() + 60
+    while len(list(work.glob("episode_*.npz"))) < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(run.pid, signal.SIGINT)  # as Ctrl-C does: to the workers too
+    _, error = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert error.strip().endswith("interrupted")
+    assert "Traceback" not in error
 
 
 def test_mistakes_are_one_line(tmp_path):
