@@ -29,6 +29,7 @@ from envs.kitchen_tasks import (
 
 Goal = Callable[[mujoco.MjData], Pose]
 KETTLE_X, KETTLE_Y = 23, 24  # columns of qpos
+HINGE_DOOR, DOOR_AJAR = 21, 0.3
 BURNER_X = -0.23  # where the kettle belongs
 FREE_WAYPOINT_STD = 0.015
 
@@ -162,12 +163,15 @@ class Knob:
     lead: tuple[float, float] = (0.055, 0.075)
     stop: tuple[float, float] = (0.74, 0.92)
     pitch: float = -0.3
+    pitch_under_door: float = 0.2
+    """With the hinged door open above the knobs, the hand comes from below it."""
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         stop, lead = rng.uniform(*self.stop), rng.uniform(*self.lead)
         free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
         centre = np.array(self.centre)
-        out = self.reach * hand_direction(0.0, self.pitch)
+        pitch = self.pitch_under_door if float(data.qpos[HINGE_DOOR]) > DOOR_AJAR else self.pitch
+        ahead = hand_direction(0.0, pitch)
 
         def beside_top(now: mujoco.MjData, ahead: float) -> Pose:
             angle = -float(now.qpos[self.joint])
@@ -175,17 +179,17 @@ class Knob:
                 np.array([np.sin(angle), 0.0, np.cos(angle)]),
                 np.array([np.cos(angle), 0.0, -np.sin(angle)]),
             )
-            return Pose(centre + self.radius * along + ahead * across, pitch=self.pitch)
+            return Pose(centre + self.radius * along + ahead * across, pitch=pitch)
 
         start = beside_top(data, -self.beside)
         return Stroke(
-            approach=start._replace(position=start.position - out + free),
+            approach=start._replace(position=start.position - self.reach * ahead + free),
             contact=lambda now: beside_top(now, -self.beside),
             path=lambda now: beside_top(now, lead),
             progress=lambda now: -float(now.qpos[self.joint]),
             stop=stop,
             grasp=False,
-            back_off=-0.10 * hand_direction(0.0, self.pitch),
+            back_off=-0.10 * ahead,
         )
 
 
