@@ -1,0 +1,141 @@
+"""A run that is killed at any moment goes on to the weights of one that never was."""
+
+import csv
+import json
+import math
+import time
+
+import pytest
+
+from mac_policy.policies.checkpoint import load_policy, read_config
+from mac_policy.training import state
+from mac_policy.training.loop import Trainer, make_fabric, train
+from mac_policy.training.state import STATE, ResumeError
+
+from .helpers import demonstrations, quickly, same, small, start
+
+RUN = """
+from mac_policy.training.loop import train
+train(small({kind!r}), demonstrations(), quickly(steps=300, ema={ema}, save_seconds=0.03), {folder!r}, quiet=True)
+"""
+
+
+@pytest.mark.parametrize(("kind", "ema"), [("mac", 0.99), ("bc", 0.0)])
+def test_killed_with_no_warning_and_resumed_it_ends_with_the_same_weights(tmp_path, kind, ema):
+    settings = quickly(steps=300, ema=ema, save_seconds=0.03)
+    whole = train(small(kind), demonstrations(), settings, tmp_path / "whole", quiet=True)
+    folder = tmp_path / "killed"
+    process = start(RUN.format(kind=kind, ema=ema, folder=str(folder)))
+    while not (folder / STATE).exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    process.kill()  # the moment after the first save began to be visible; often within the next one
+    process.wait()
+    resumed = train(small(kind), demonstrations(), settings, folder, quiet=True)
+    assert 0 < resumed.resumed_from < 300
+    assert same(resumed.policy, whole.policy)
+    assert same(load_policy(folder), load_policy(tmp_path / "whole"))
+    timeless = [
+        [{k: v for k, v in row.items() if k not in ("seconds", "rate")} for row in csv.DictReader(file.open())]
+        for file in (folder / "metrics.csv", tmp_path / "whole" / "metrics.csv")
+    ]
+    assert timeless[0] == timeless[1]
+    assert len(timeless[0]) == 3
+
+
+def stop_after(trainer, steps):
+    """Run a trainer some steps and save, as if it had been killed then."""
+    for _ in range(steps):
+        trainer.advance()
+    trainer.folder.mkdir(parents=True, exist_ok=True)
+    trainer.save()
+
+
+def trainer(folder, settings, seed=0, **policy):
+    return Trainer(
+        small("mac", seed, **policy),
+        demonstrations(),
+        settings,
+        folder,
+        seed=seed,
+        fabric=make_fabric(settings),
+        quiet=True,
+    )
+
+
+@pytest.mark.parametrize("at", [1, 20, 59])
+def test_stopped_at_any_step(tmp_path, at):
+    settings = quickly(ema=0.99)
+    stop_after(trainer(tmp_path / "a", settings), at)
+    resumed = train(small(), demonstrations(), settings, tmp_path / "a", quiet=True)
+    whole = train(small(), demonstrations(), settings, tmp_path / "b", quiet=True)
+    assert resumed.resumed_from == at
+    assert same(resumed.policy, whole.policy)
+
+
+def test_a_state_that_was_being_written_is_ignored(tmp_path):
+    settings = quickly()
+    stop_after(trainer(tmp_path, settings), 5)
+    (tmp_path / f".{STATE}.123.tmp").write_bytes(b"half")
+    assert train(small(), demonstrations(), settings, tmp_path, quiet=True).resumed_from == 5
+
+
+def test_a_damaged_state_is_refused_by_name(tmp_path):
+    stop_after(trainer(tmp_path, quickly()), 5)
+    path = tmp_path / STATE
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ResumeError, match=r"state\.safetensors is damaged"):
+        train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+
+
+def test_another_run_in_the_same_folder_is_refused(tmp_path):
+    stop_after(trainer(tmp_path, quickly()), 5)
+    for other, message in (
+        ((small(), quickly(learning_rate=0.5)), r"training.learning_rate was 0.001 and is now 0.5"),
+        ((small("mac", components=5), quickly()), r"settings.components was 4 and is now 5"),
+        ((small("bc"), quickly()), r"policy was 'mac' and is now 'bc'"),
+    ):
+        policy, settings = other
+        with pytest.raises(ResumeError, match=message):
+            train(policy, demonstrations(), settings, tmp_path, quiet=True)
+    with pytest.raises(ResumeError, match="sha256"):
+        train(small(), demonstrations(21), quickly(), tmp_path, quiet=True)
+    assert train(small(), demonstrations(), quickly(save_seconds=1.0), tmp_path, quiet=True).resumed_from == 5
+
+
+def test_a_finished_run_is_loaded_and_not_trained_again(tmp_path):
+    first = train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+    assert read_config(tmp_path)["training"]["finished"] is True
+    assert not (tmp_path / STATE).exists()
+    again = train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+    assert again.resumed_from == again.steps == 60
+    assert same(again.policy, first.policy)
+    with pytest.raises(ResumeError, match="steps was 60 and is now 61"):
+        train(small(), demonstrations(), quickly(steps=61), tmp_path, quiet=True)
+    afresh = train(small(), demonstrations(), quickly(steps=61), tmp_path, resume=False, quiet=True)
+    assert afresh.resumed_from == 0
+
+
+def test_a_disk_that_fills_up_during_training_costs_nothing_but_that_save(tmp_path, monkeypatch):
+    settings = quickly(save_seconds=0.0)
+    whole = train(small(), demonstrations(), settings, tmp_path / "whole", quiet=True)
+    real, calls = state.save_state, []
+
+    def full_now_and_then(folder, *rest):
+        calls.append(folder)
+        if len(calls) % 2:
+            raise OSError(28, "No space left on device")
+        real(folder, *rest)
+
+    monkeypatch.setattr(state, "save_state", full_now_and_then)
+    through = train(small(), demonstrations(), settings, tmp_path / "full", quiet=True)
+    assert len(calls) > 10
+    assert same(through.policy, whole.policy)
+
+
+def test_the_saved_facts_are_plain_json(tmp_path):
+    stop_after(trainer(tmp_path, quickly(validation=0.0)), 3)
+    facts = state.read_facts(tmp_path)
+    assert json.loads(json.dumps(facts))["step"] == 3
+    assert math.isinf(facts["best"])
+    assert state.read_facts(tmp_path / "nowhere") is None
