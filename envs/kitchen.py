@@ -101,9 +101,7 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             raw = self._place(randomise_start(self.model, self.data.qpos, self.joint_std, self.np_random))
         return self._observe(raw), self._info()
 
-    def step(
-        self, action: NDArray[np.floating]
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: NDArray[np.floating]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         action = np.asarray(action, dtype=np.float64)
         if action.shape != (9,) or not np.isfinite(action).all():
             raise ValueError(f"a kitchen action is 9 finite numbers, got {action!r}")
@@ -169,7 +167,5 @@ def make(
 
 def _one_of(task: str | Sequence[str] | None, tasks: Sequence[str] | None) -> str | Sequence[str]:
     if (task is None) == (tasks is None):
-        raise ValueError(
-            f"give a task name or a list of tasks, one of the two: task={task!r}, tasks={tasks!r}"
-        )
+        raise ValueError(f"give a task name or a list of tasks, one of the two: task={task!r}, tasks={tasks!r}")
     return task if task is not None else tasks  # type: ignore[return-value]

@@ -173,13 +173,11 @@ class Knob:
         pitch = self.pitch_under_door if float(data.qpos[HINGE_DOOR]) > DOOR_AJAR else self.pitch
         ahead = hand_direction(0.0, pitch)
 
-        def beside_top(now: mujoco.MjData, ahead: float) -> Pose:
+        def beside_top(now: mujoco.MjData, distance: float) -> Pose:
             angle = -float(now.qpos[self.joint])
-            along, across = (
-                np.array([np.sin(angle), 0.0, np.cos(angle)]),
-                np.array([np.cos(angle), 0.0, -np.sin(angle)]),
-            )
-            return Pose(centre + self.radius * along + ahead * across, pitch=pitch)
+            along = np.array([np.sin(angle), 0.0, np.cos(angle)])
+            across = np.array([np.cos(angle), 0.0, -np.sin(angle)])
+            return Pose(centre + self.radius * along + distance * across, pitch=pitch)
 
         start = beside_top(data, -self.beside)
         return Stroke(
