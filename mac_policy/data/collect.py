@@ -119,8 +119,10 @@ def _record_all(record_one: Callable[[int], int], indices: Sequence[int], worker
         return
     context = multiprocessing.get_context("spawn")
     with _one_thread_each(), ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
-        futures = [pool.submit(record_one, index) for index in indices]
+        with _interrupts_ignored():  # inherited by the workers, which start with the first task
+            futures = [pool.submit(record_one, indices[0])]
         try:
+            futures += [pool.submit(record_one, index) for index in indices[1:]]
             for future in as_completed(futures):
                 yield future.result()
         except BrokenProcessPool as error:
@@ -147,9 +149,21 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """An interrupt from the keyboard reaches the workers too, but is the parent's to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change it
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; an interrupt is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker whose parent was killed would wait for work for ever."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
