@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from mac_policy.policies import inputs
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
@@ -109,10 +110,10 @@ class Policy(nn.Module, ABC):
 
         With a history the observation may be (B, history, obs); a single one stands for all of them.
         """
-        observations, single = self._rows(obs)
+        observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
-        values, mask = self._given(given, given_mask, len(observations))
+        values, mask = inputs.commanded(given, given_mask, len(observations), self.spaces.action)
         request = Request(deterministic, temperature, generator or self._generator)
         plan = self._plan(observations, values, mask, request)
         action = self._merge(plan[:, 0], values, mask)
@@ -144,14 +145,14 @@ class Policy(nn.Module, ABC):
         A row plans anew when its chunk is used up, when its episode begins, and at every step at which
         something is given, so that the plan is always conditioned on what is commanded.
         """
-        observations, single = self._rows(obs)
+        observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim != 2:
             raise ValueError("step keeps the history itself: give it one observation a row")
         n = len(observations)
         state = self.initial_state(n) if state is None else state
         if len(state) != n:
             raise ValueError(f"the state has {len(state)} rows, the observations {n}")
-        values, mask = self._given(given, given_mask, n)
+        values, mask = inputs.commanded(given, given_mask, n, self.spaces.action)
         generator = generator or self._generator
         history = self._remember(state, observations)
         previous = self._previous(state)
@@ -205,48 +206,6 @@ class Policy(nn.Module, ABC):
 
     # ---- plumbing ----
 
-    def _rows(self, obs: ArrayLike) -> tuple[NDArray[np.float32], bool]:
-        with np.errstate(over="ignore"):
-            rows = np.asarray(obs, dtype=np.float32)
-        if rows.ndim == 0 or rows.shape[-1] != self.observation_dim or rows.ndim > 3:
-            raise ValueError(
-                f"observations must be ({self.observation_dim},) or (B, {self.observation_dim}), got {rows.shape}"
-            )
-        if rows.ndim == 3 and rows.shape[1] != self.settings.history:
-            raise ValueError(f"the policy was trained with a history of {self.settings.history}, got {rows.shape}")
-        if np.isnan(rows).any():
-            dims = sorted(set(np.nonzero(np.isnan(rows))[-1].tolist()))
-            raise ValueError(f"the observation is NaN in dims {dims}")
-        return (rows[None], True) if rows.ndim == 1 else (rows, False)
-
-    def _given(
-        self, given: ArrayLike | None, given_mask: ArrayLike | None, n: int
-    ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-        if given_mask is None and given is None:
-            return None, None
-        if given_mask is None or given is None:
-            raise ValueError("given and given_mask go together: one says what is commanded, the other where")
-        space = self.spaces.action
-        mask, values = np.asarray(given_mask), np.asarray(given, dtype=space.dtype)
-        if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
-            raise ValueError(f"given_mask must hold booleans, got {mask!r}")
-        try:
-            mask = np.broadcast_to(mask.astype(bool), (n, self.action_dim))
-            values = np.broadcast_to(values, (n, self.action_dim))
-        except ValueError as error:
-            raise ValueError(
-                f"given and given_mask must be ({self.action_dim},) or ({n}, {self.action_dim}), "
-                f"got {values.shape} and {mask.shape}"
-            ) from error
-        inside = (values >= space.low) & (values <= space.high)
-        if not inside.all() and (bad := mask & ~inside).any():
-            row, dim = np.argwhere(bad)[0]
-            raise ValueError(
-                f"given[{dim}] = {values[row, dim]} lies outside the action space "
-                f"[{space.low[dim]}, {space.high[dim]}]: clip what is commanded first"
-            )
-        return values, mask
-
     def _plan(
         self,
         observations: NDArray[np.float32],
@@ -258,14 +217,14 @@ class Policy(nn.Module, ABC):
         device, n, h = self.device, len(observations), self.settings.horizon
         with torch.inference_mode():
             context = self.normalizer.observations(torch.from_numpy(observations).to(device)).flatten(1)
-            evidence = torch.zeros(n, self.variables)
-            seen = torch.zeros(n, self.variables, dtype=torch.bool)
+            seen = np.zeros((n, self.variables), bool)
+            evidence = np.zeros((n, self.variables), np.float32)
             if values is not None and mask is not None:
-                seen[:, : self.action_dim] = torch.tensor(mask)
-                clean = torch.tensor(np.where(mask, values, 0.0), dtype=torch.float32)
-                evidence[:, : self.action_dim] = self.normalizer.actions(clean.to(device)).cpu()
-                evidence *= seen
-            plan = self.plan(context, evidence.to(device), seen.to(device), request)
+                mean, std = self.normalizer.action_mean.cpu().numpy(), self.normalizer.action_std.cpu().numpy()
+                seen[:, : self.action_dim] = mask
+                np.copyto(evidence[:, : self.action_dim], (values - mean) / std, where=mask, casting="unsafe")
+            given = torch.from_numpy(seen).to(device)
+            plan = self.plan(context, torch.from_numpy(evidence).to(device), given, request)
             actions = self.normalizer.denormalize(plan.float().unflatten(1, (h, self.action_dim)))
         return actions.cpu().numpy()
 

@@ -73,11 +73,6 @@ class IBC(Policy):
         energy: Tensor = self.network(encoded[:, None] + self.read_action(actions)).squeeze(-1)
         return energy.float()
 
-    def bounds(self) -> tuple[Tensor, Tensor]:
-        """(variables,) each: the action bounds in normalised units, for every step of the chunk."""
-        h = self.settings.horizon
-        return self.normalizer.low.repeat(h), self.normalizer.high.repeat(h)
-
     # ---- training ----
 
     def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
@@ -89,7 +84,7 @@ class IBC(Policy):
         return draws
 
     def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
-        low, high = self.bounds()
+        low, high = self.normalizer.bounds(self.settings.horizon)
         encoded = self.read_observation(context)
         counter = low + (high - low) * draws["counter_examples"]
         if "counter_noise" in draws:
@@ -104,7 +99,7 @@ class IBC(Policy):
         # One set of random numbers serves all rows, so that a batch answers as its rows do one by one.
         generator = torch.Generator().manual_seed(0) if request.deterministic else request.generator
         encoded = self.read_observation(context)
-        s, (low, high) = self.settings, self.bounds()
+        s, (low, high) = self.settings, self.normalizer.bounds(self.settings.horizon)
         count = s.samples if s.optimizer == "derivative_free" else s.counter_examples
         unit = torch.rand((1, count, self.variables), generator=generator).to(context.device)
         samples = torch.where(given[:, None], values[:, None], low + (high - low) * unit)
@@ -118,7 +113,7 @@ class IBC(Policy):
 
     def _derivative_free(self, encoded: Tensor, samples: Tensor, held: Tensor, generator: torch.Generator) -> Tensor:
         """Rounds of resampling by softmax(-E) and gaussian noise that shrinks."""
-        s, (low, high) = self.settings, self.bounds()
+        s, (low, high) = self.settings, self.normalizer.bounds(self.settings.horizon)
         scale, count = s.noise, samples.shape[1]
         for _ in range(s.rounds):
             weights = torch.softmax(-self.energy(encoded, samples).double(), dim=1).cumsum(1)
@@ -135,7 +130,7 @@ class IBC(Policy):
     def _langevin(self, encoded: Tensor, samples: Tensor, held: Tensor, noise: Tensor) -> Tensor:
         """a <- a - step (dE/da / 2) + step * noise in units of half the range, the step falling to zero as a
         square; noise (steps, B or 1, S, variables)."""
-        low, high = self.bounds()
+        low, high = self.normalizer.bounds(self.settings.horizon)
         half = (high - low) / 2
         with torch.inference_mode(False), torch.enable_grad():
             encoded, start, held = encoded.detach().clone(), samples.detach().clone(), held.clone()

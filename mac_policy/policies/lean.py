@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from typing import TypeGuard
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,35 +35,54 @@ def suits(network: SetNetwork, head: Head) -> TypeGuard[TrunkQuery]:
     )
 
 
-class Query:
-    """The query network as arrays that share memory with its weights."""
+class Weights:
+    """The query network's weights as arrays that share their memory."""
 
-    def __init__(self, network: TrunkQuery, encoded: Array) -> None:
+    def __init__(self, network: TrunkQuery) -> None:
         n = network.num_variables
         layers = [layer for layer in network.query if isinstance(layer, nn.Linear)]
-        self.weights = [(_array(layer.weight), _array(layer.bias)) for layer in layers[1:]]
         first = _array(layers[0].weight)
-        self.values, self.bits = first[:, :n], first[:, n : 2 * n]
-        self.sum = first[:, 2 * n :] @ encoded + _array(layers[0].bias)
-        self.output, self.offset, self.size = (
-            _array(network.output.weight),
-            _array(network.output.bias),
-            network.num_params,
-        )
+        self.values, self.bits, self.context = first[:, :n].T, first[:, n : 2 * n].T, first[:, 2 * n :]
+        self.bias = _array(layers[0].bias)
+        self.hidden = [(_array(layer.weight), _array(layer.bias)) for layer in layers[1:]]
+        rows = _array(network.output.weight), _array(network.output.bias)
+        self.output, self.offset = (part.reshape(n, network.num_params, *part.shape[1:]) for part in rows)
+        self.address = network.output.weight.data_ptr()
+
+
+_kept: WeakKeyDictionary[nn.Module, Weights] = WeakKeyDictionary()
+
+
+def weights_of(network: TrunkQuery) -> Weights:
+    """The arrays of a network, made anew only when its weights have moved in memory."""
+    kept = _kept.get(network)
+    if kept is None or kept.address != network.output.weight.data_ptr():
+        kept = _kept[network] = Weights(network)
+    return kept
+
+
+class Query:
+    """The query network along one path; `sum` is its first layer before the ReLU, kept up to date."""
+
+    def __init__(self, weights: Weights, encoded: Array) -> None:
+        self.weights = weights
+        self.sum = weights.context @ encoded
+        self.sum += weights.bias
 
     def see(self, variable: int, value: float) -> None:
         """Add a dimension to the evidence."""
-        self.sum += value * self.values[:, variable] + self.bits[:, variable]
+        self.sum += value * self.weights.values[variable]
+        self.sum += self.weights.bits[variable]
 
     def params(self, variable: int) -> Array:
         """(P,) parameters of one dimension's conditional."""
         hidden = np.maximum(self.sum, 0.0)
-        for weight, bias in self.weights:
+        for weight, bias in self.weights.hidden:
             hidden = weight @ hidden
             hidden += bias
             np.maximum(hidden, 0.0, out=hidden)
-        rows = slice(variable * self.size, (variable + 1) * self.size)
-        found: Array = self.output[rows] @ hidden + self.offset[rows]
+        found: Array = self.weights.output[variable] @ hidden
+        found += self.weights.offset[variable]
         return found
 
 
@@ -77,21 +97,22 @@ def fill_one(
     noise: Tensor | None,
 ) -> Array:
     """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
-    query = Query(network, _array(encoded[0]))
-    x, seen = values[0].numpy().copy(), given[0].numpy()
-    low, high = path.low.numpy(), path.high.numpy()
+    query = Query(weights_of(network), _array(encoded[0]))
+    x, seen = values[0].tolist(), given[0].tolist()
+    low, high = path.low.tolist(), path.high.tolist()
     kicks = None if noise is None else noise[0].numpy()
     spread = _array(head.spread)
-    for variable in np.flatnonzero(seen).tolist():
-        query.see(variable, float(x[variable]))
+    for variable, held in enumerate(seen):
+        if held:
+            query.see(variable, x[variable])
     for variable in path.dims:
         if seen[variable]:
             continue
         logits, means, log_stds = _mixture(query.params(variable), spread, head)
         value = _pick(logits, means, log_stds, how, None if kicks is None else kicks[variable])
         x[variable] = min(max(value, low[variable]), high[variable])
-        query.see(variable, float(x[variable]))
-    return x
+        query.see(variable, x[variable])
+    return np.array(x, dtype=np.float32)
 
 
 def _mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array, Array, Array]:

@@ -16,7 +16,7 @@ from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import UniformCardinality
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.networks import MLP, SetNetwork, TrunkQuery
-from mac_policy.policies import decoding, lean
+from mac_policy.policies import decoding, inputs, lean
 from mac_policy.policies.base import Policy, Request
 from mac_policy.policies.operator_masks import operator_masks, path_order
 from mac_policy.policies.settings import PolicySettings, check_range
@@ -172,7 +172,7 @@ class MAC(Policy):
             noise = torch.randn(size, generator=request.generator).to(context.device)
         elif noise is not None:
             noise = noise.flatten(0, 1)
-        path = decoding.Path(self._dims[: s.execute * self.action_dim], *self._bounds())
+        path = decoding.Path(self._dims[: s.execute * self.action_dim], *self.normalizer.bounds(s.horizon))
         network = self.model.network
         if len(context) == count == 1 and context.device.type == "cpu" and lean.suits(network, self.head):
             row = lean.fill_one(network, self.head, network.trunk(context), values, given, path, how, noise)
@@ -230,7 +230,7 @@ class MAC(Policy):
         With no masks the joint log-density of the action; `query_mask` alone gives a marginal, for instance that
         of an operator's dims.
         """
-        observations, _ = self._rows(obs)
+        observations, _ = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
         given, query = self._masks(given_mask, query_mask, len(observations))
@@ -256,10 +256,6 @@ class MAC(Policy):
         given = np.zeros(size, bool) if given_mask is None else np.broadcast_to(np.asarray(given_mask, bool), size)
         query = ~given if query_mask is None else np.broadcast_to(np.asarray(query_mask, bool), size)
         return given.copy(), query.copy()
-
-    def _bounds(self) -> tuple[Tensor, Tensor]:
-        h, low, high = self.settings.horizon, self.normalizer.low, self.normalizer.high
-        return (low, high) if h == 1 else (low.repeat(h), high.repeat(h))
 
 
 class MACPaper(MAC):

@@ -74,3 +74,8 @@ class Normalizer(nn.Module):
     def high(self) -> Tensor:
         """(act,): the action space's upper bound in normalised units."""
         return self.actions(self.action_high)
+
+    def bounds(self, horizon: int = 1) -> tuple[Tensor, Tensor]:
+        """(horizon * act,) each: `low` and `high` for every step of a chunk."""
+        low, high = self.low, self.high
+        return (low, high) if horizon == 1 else (low.repeat(horizon), high.repeat(horizon))

@@ -56,13 +56,13 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
     policy = make("mac", decode=decode, order=[1, 2, 0], query_depth=3)
     torch.nn.init.normal_(policy.model.network.output.weight, std=0.3)
     generator = torch.Generator().manual_seed(0)
-    path = decoding.Path([1, 2, 0], *policy._bounds())
+    path = decoding.Path([1, 2, 0], *policy.normalizer.bounds())
     how = decoding.How(decode, temperature)
     for _ in range(10):
         context, values, noise = (
             torch.randn(1, *shape, generator=generator) for shape in ((OBSERVATION,), (ACTION,), (ACTION, 2))
         )
-        values = values.clamp(*policy._bounds())
+        values = values.clamp(*policy.normalizer.bounds())
         given = torch.tensor([[dim in dims for dim in range(ACTION)]])
         with torch.inference_mode():
             general, _ = decoding.fill(policy.model, context, values * given, given, path, how, noise)
