@@ -9,6 +9,7 @@ share no memory, fresh tuples of what was completed, and a start that can be var
 ((30,), ())
 """
 
+import atexit
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -73,8 +74,7 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             width=width,
             height=height,
         )
-        # An OpenGL context left to the interpreter's shutdown fails with a noise: close it before.
-        self._closing = weakref.finalize(self, self.inner.close)
+        self._rendered = False
         self.observation_space = spaces.Box(-np.inf, np.inf, (len(self.view),), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (9,), np.float32)
         self._completed: tuple[str, ...] = ()
@@ -114,10 +114,16 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         return self._observe(raw), float(reward), terminated, False, info
 
     def render(self) -> Any:
-        return self.inner.render()
+        frame = self.inner.render()
+        if not self._rendered:
+            # A context left to the interpreter's shutdown fails with a noise. Registered after OpenGL's own
+            # exit handler, this one runs before it.
+            atexit.register(_close_if_alive, weakref.ref(self.inner))
+            self._rendered = True
+        return frame
 
     def close(self) -> None:
-        self._closing()
+        self.inner.close()
 
     def _observe(self, raw: dict[str, Any]) -> NDArray[np.float32]:
         return raw["observation"][self.view].astype(np.float32)
@@ -163,6 +169,11 @@ def make(
         **({} if named else {"tasks": list(goals)}),
         **kwargs,
     )
+
+
+def _close_if_alive(inner: "weakref.ref[FrankaKitchen]") -> None:
+    if (alive := inner()) is not None:
+        alive.close()
 
 
 def _one_of(task: str | Sequence[str] | None, tasks: Sequence[str] | None) -> str | Sequence[str]:
