@@ -119,10 +119,10 @@ def _record_all(record_one: Callable[[int], int], indices: Sequence[int], worker
         return
     context = multiprocessing.get_context("spawn")
     with _one_thread_each(), ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
-        with _interrupts_ignored():  # inherited by the workers, which start with the first task
-            futures = [pool.submit(record_one, indices[0])]
+        with _interrupts_ignored():  # inherited by the workers, which start with their first tasks
+            futures = [pool.submit(record_one, index) for index in indices[:workers]]
         try:
-            futures += [pool.submit(record_one, index) for index in indices[1:]]
+            futures += [pool.submit(record_one, index) for index in indices[workers:]]
             for future in as_completed(futures):
                 yield future.result()
         except BrokenProcessPool as error:
@@ -164,6 +164,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 def _end_with_parent() -> None:
     """A worker whose parent was killed would wait for work for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is None:
         return
