@@ -8,10 +8,11 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
@@ -119,12 +120,15 @@ def _record_all(record_one: Callable[[int], int], indices: Sequence[int], worker
         return
     context = multiprocessing.get_context("spawn")
     with _one_thread_each(), ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
+        queue = iter(indices)
         with _interrupts_ignored():  # inherited by the workers, which start with their first tasks
-            futures = [pool.submit(record_one, index) for index in indices[:workers]]
+            pending = {pool.submit(record_one, index) for index in islice(queue, 2 * workers)}
         try:
-            futures += [pool.submit(record_one, index) for index in indices[workers:]]
-            for future in as_completed(futures):
-                yield future.result()
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                pending |= {pool.submit(record_one, index) for index in islice(queue, len(done))}
+                for future in done:
+                    yield future.result()
         except BrokenProcessPool as error:
             raise OSError(
                 "a worker process died, perhaps for want of memory; what is complete stays: run the same again, "
