@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mac_policy.policies.registry import POLICIES, make_policy
     from mac_policy.policies.spaces import Spaces
     from mac_policy.policies.state import PolicyState
-    from mac_policy.training.loop import TrainingDiverged, TrainResult, train
+    from mac_policy.training.divergence import TrainingDiverged
+    from mac_policy.training.loop import TrainResult, train
     from mac_policy.training.settings import TrainSettings
 
 __version__ = "0.1.0"
@@ -36,7 +37,7 @@ _HOME = {
     "StagedModes": "core.staged",
     "TrainResult": "training.loop",
     "TrainSettings": "training.settings",
-    "TrainingDiverged": "training.loop",
+    "TrainingDiverged": "training.divergence",
     "UniformOrder": "core.factorization",
     "load_policy": "policies.checkpoint",
     "make_policy": "policies.registry",

@@ -15,10 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.demonstrations import load_demonstrations, task_data
 from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.policies.registry import make_policy
+from mac_policy.policies.registry import make_policy, make_settings
 from mac_policy.policies.settings import from_mapping
 from mac_policy.policies.spaces import Spaces
-from mac_policy.training.loop import TrainingDiverged, TrainResult, make_fabric, train
+from mac_policy.training.divergence import TrainingDiverged
+from mac_policy.training.loop import TrainResult, make_fabric, train
 from mac_policy.training.settings import TrainSettings
 
 FILLER_SEED = 100  # added to the seed of the second policy of a kind
@@ -29,6 +30,8 @@ FILLER_SEED = 100  # added to the seed of the second policy of a kind
 def main(config: DictConfig) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     settings = from_mapping(TrainSettings, _plain(config.training), "training settings")
+    for kind in config.train:
+        make_settings(kind, _plain(config[kind]))  # a mistake shows before anything is fetched or recorded
     fabric = make_fabric(settings)
     with fabric.rank_zero_first():  # the first process may have to fetch or record the demonstrations
         demos = load(config)

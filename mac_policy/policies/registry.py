@@ -23,6 +23,12 @@ POLICIES: dict[str, tuple[type[Policy], type[PolicySettings]]] = {
 }
 
 
+def make_settings(kind: str, settings: Mapping[str, Any] | None = None) -> PolicySettings:
+    """The settings of a kind of policy, checked."""
+    settings_class = POLICIES[check_choice("policy", kind, POLICIES)][1]
+    return from_mapping(settings_class, settings or {}, f"{kind} settings")
+
+
 def make_policy(kind: str, spaces: Spaces, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Policy:
     """An untrained policy with freshly drawn weights; the global random state is left as it was.
 
@@ -31,8 +37,8 @@ def make_policy(kind: str, spaces: Spaces, settings: Mapping[str, Any] | None = 
     >>> make_policy("bc", Spaces.of(box, box), {"width": 8}).kind
     'bc'
     """
-    policy_class, settings_class = POLICIES[check_choice("policy", kind, POLICIES)]
-    chosen = from_mapping(settings_class, settings or {}, f"{kind} settings")
+    chosen = make_settings(kind, settings)
+    policy_class = POLICIES[kind][0]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return policy_class(spaces, chosen)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from lightning_fabric import Fabric
@@ -18,8 +15,9 @@ from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.policies import atomic, checkpoint
 from mac_policy.policies.base import Policy
 from mac_policy.policies.normalizer import Normalizer
-from mac_policy.training import average, metrics, state
+from mac_policy.training import average, identity, metrics, state
 from mac_policy.training.data import Batch, TrainingData
+from mac_policy.training.divergence import TrainingDiverged, report_divergence
 from mac_policy.training.evaluation import validate
 from mac_policy.training.progress import Reporter
 from mac_policy.training.settings import TrainSettings, rate
@@ -35,18 +33,6 @@ class TrainResult(NamedTuple):
     seconds: float
     validation_loss: float
     resumed_from: int
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss or its gradient is no number; `step` and `rows` say where, the last good checkpoint is kept."""
-
-    def __init__(self, what: str, step: int, rows: list[int], folder: Path) -> None:
-        self.step, self.rows = step, rows
-        kept = f"the last good checkpoint is in {folder}" if (folder / checkpoint.WEIGHTS).exists() else "none yet"
-        super().__init__(
-            f"the {what} at step {step} is not finite; batch rows {rows[:8]}{'...' if len(rows) > 8 else ''} "
-            f"(all {len(rows)} in {folder / 'diverged.json'}); {kept}"
-        )
 
 
 def train(
@@ -105,6 +91,7 @@ class Trainer:
             )
         self.policy, self.settings, self.folder, self.seed, self.fabric = policy, settings, folder, seed, fabric
         self.source = demos.source.as_dict()
+        self.identity = identity.of_run(policy, settings, self.source, seed)
         train_demos, held_out = _split(demos, settings.validation, seed)
         policy.normalizer = Normalizer.fit(policy.spaces, train_demos.observations, train_demos.actions)
         window = (policy.settings.history, policy.settings.horizon)
@@ -160,10 +147,7 @@ class Trainer:
 
     def diverged(self, what: str, step: int) -> TrainingDiverged:
         rows = self.shuffle.batch(step).tolist()
-        if self.fabric.is_global_zero:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            atomic.write_text(self.folder / "diverged.json", json.dumps({"step": step, "rows": rows}) + "\n")
-        return TrainingDiverged(what, step, rows, self.folder)
+        return report_divergence(what, step, rows, self.folder, write=self.fabric.is_global_zero)
 
     # ---- a whole run ----
 
@@ -232,18 +216,6 @@ class Trainer:
 
     # ---- files ----
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What must be the same for a run to be continued."""
-        volatile = ("save_seconds", "tensorboard", "devices", "nodes", "strategy", "accelerator")
-        chosen = {k: v for k, v in dataclasses.asdict(self.settings).items() if k not in volatile}
-        return {
-            "policy": self.policy.kind,
-            "settings": dataclasses.asdict(self.policy.settings),
-            "training": chosen,
-            "sha256": self.source.get("sha256"),
-            "seed": self.seed,
-        }
-
     def save(self) -> None:
         """The state to resume from, then the policy as it is. Each file is replaced as a whole."""
         facts = {
@@ -253,7 +225,7 @@ class Trainer:
             "stale": self.stale,
             "running": float(self.running),
             "rows": self.rows,
-            "fingerprint": self.fingerprint(),
+            "fingerprint": self.identity,
         }
         modules: dict[str, nn.Module] = {"policy": self.policy}
         if self.settings.ema:
@@ -272,7 +244,7 @@ class Trainer:
     def _save_policy(self, finished: bool) -> None:
         last = self.rows[-1] if self.rows else {}
         facts = {
-            **self.fingerprint(),
+            **self.identity,
             "steps": self.step,
             "seconds": round(self.seconds, 2),
             "finished": finished,
@@ -288,14 +260,7 @@ class Trainer:
         facts = config["training"]
         if not facts.get("finished"):
             return False
-        have = {
-            "policy": config["policy"],
-            "settings": config["settings"],
-            "training": facts.get("training"),
-            "sha256": config["dataset"].get("sha256"),
-            "seed": facts.get("seed"),
-        }
-        self._check_same_run(have)
+        identity.check_same_run(self.folder, self.identity, identity.of_config(config))
         self.step, self.seconds = facts["steps"], facts["seconds"]
         self.resumed_from = self.step
         self.rows = [{"validation_loss": facts["validation_loss"] or math.nan}]
@@ -305,7 +270,7 @@ class Trainer:
         facts = state.read_facts(self.folder)
         if facts is None:
             return
-        self._check_same_run(facts["fingerprint"])
+        identity.check_same_run(self.folder, self.identity, facts["fingerprint"])
         modules: dict[str, nn.Module] = {"policy": self.policy}
         if self.settings.ema:
             modules["average"] = self.average
@@ -315,26 +280,9 @@ class Trainer:
         self.rows = facts["rows"]
         self.running.fill_(facts["running"])
 
-    def _check_same_run(self, have: Mapping[str, Any]) -> None:
-        want = json.loads(json.dumps(self.fingerprint()))
-        for key, value in want.items():
-            if have.get(key) != value:
-                raise state.ResumeError(
-                    f"{self.folder} holds another run: {_difference(key, have.get(key), value)}. "
-                    "Choose another folder, or resume=false to start afresh"
-                )
-
     def _result(self, policy: Policy) -> TrainResult:
         loss = self.rows[-1].get("validation_loss", math.nan) if self.rows else math.nan
         return TrainResult(policy.eval(), self.folder, self.step, self.seconds, loss, self.resumed_from)
-
-
-def _difference(key: str, have: Any, want: Any) -> str:
-    if isinstance(have, dict) and isinstance(want, dict):
-        for name in {**have, **want}:
-            if have.get(name) != want.get(name):
-                return f"{key}.{name} was {have.get(name)!r} and is now {want.get(name)!r}"
-    return f"{key} was {have!r} and is now {want!r}"
 
 
 def _split(demos: Demonstrations, validation: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:

@@ -10,7 +10,8 @@ from lightning_fabric import Fabric
 
 from envs.fork import Fork
 from mac_policy.policies.checkpoint import load_policy, read_config
-from mac_policy.training.loop import Trainer, TrainingDiverged, make_fabric, train
+from mac_policy.training.divergence import TrainingDiverged
+from mac_policy.training.loop import Trainer, make_fabric, train
 from mac_policy.training.settings import TrainSettings, rate
 from mac_policy.training.streams import Shuffle, stream
 
@@ -222,7 +223,13 @@ def success(policy, episodes=50):
 def test_mac_passes_the_fork_alone_and_bc_does_not(tmp_path):
     settings = TrainSettings(steps=800, batch_size=128, validations=1, accelerator="cpu")
     sizes = {"width": 128, "depth": 3}
-    mac = train(small("mac", **sizes, query_width=128, components=8), demonstrations(100), settings, tmp_path / "mac", quiet=True)
+    mac = train(
+        small("mac", **sizes, query_width=128, components=8),
+        demonstrations(100),
+        settings,
+        tmp_path / "mac",
+        quiet=True,
+    )
     bc = train(small("bc", **sizes), demonstrations(100), settings, tmp_path / "bc", quiet=True)
     assert success(mac.policy) >= 0.95
     assert success(bc.policy) <= 0.2

@@ -1,0 +1,82 @@
+"""train_policy.py as a user would run it, on the teaching task."""
+
+import json
+import re
+
+import pytest
+
+from mac_policy.policies.checkpoint import load_policy
+
+from .helpers import run_script
+
+TINY = (
+    "task=fork", "data.episodes=12", "training.steps=40", "training.batch_size=32", "training.validations=2",
+    "training.accelerator=cpu",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("user")
+    return folder, *run_script("train_policy.py", *TINY, "bc.width=16", "mac.width=16", cwd=folder, OMP_NUM_THREADS="1")
+
+
+def test_it_says_what_it_uses_what_it_made_and_what_comes_next(trained):
+    folder, code, out, err = trained
+    assert code == 0, err
+    assert "mac-policy/fork-scripted-v0 (scripted), 12 episodes" in err
+    for name in ("bc-s0", "bc-s100", "mac-s0"):
+        assert load_policy(folder / "runs" / "fork" / name).settings.width == 16
+        assert f"runs/fork/{name}: " in out
+    assert re.search(r"python benchmarks/full_autonomy\.py runs/fork/bc-s0 ", out)
+    assert (folder / "runs/fork/bc-s0/model.safetensors").read_bytes() != (
+        folder / "runs/fork/bc-s100/model.safetensors"
+    ).read_bytes()
+
+
+def test_the_same_command_again_finds_all_done_and_another_seed_is_another_run(trained):
+    folder = trained[0]
+    options = (*TINY, "mac.width=16", "policy=mac")
+    code, out, err = run_script("train_policy.py", *options, cwd=folder)
+    assert code == 0, err
+    assert "was finished already" in out
+    code, out, err = run_script("train_policy.py", "-m", *options, "seed=1,2", cwd=folder)
+    assert code == 0, err
+    seeds = {json.loads((folder / f"runs/fork/mac-s{s}/config.json").read_text())["training"]["seed"] for s in (1, 2)}
+    assert seeds == {1, 2}
+    assert "was finished already" not in out
+
+
+def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(trained):
+    folder = trained[0]
+    options = (*TINY, "policy=bc", "bc.width=24")
+    code, _, err = run_script("train_policy.py", *options, cwd=folder)
+    assert code == 2
+    assert "settings.width was 16 and is now 24" in err
+    code, out, err = run_script("train_policy.py", *options, "name=wide", cwd=folder)
+    assert code == 0, err
+    assert "runs/fork/wide-s0" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("policy=mack",), r"all\s+bc\s+ibc\s+mac\s+mac_paper"),
+        (("preset=slow",), r"full\s+paper\s+quick"),
+        (("policy=mac", "mac.decode=modes"), "error: unknown decode 'modes'; allowed are .*did you mean 'mode'"),
+        (("training.optimizer=adamx",), "error: unknown optimizer 'adamx'.*did you mean 'adam'"),
+    ],
+)
+def test_a_mistake_is_one_line_that_lists_what_is_valid(tmp_path, options, message):
+    code, out, err = run_script("train_policy.py", "task=fork", *options, cwd=tmp_path)
+    assert code != 0
+    assert re.search(message, out + err, re.DOTALL), err
+    assert "Traceback" not in err
+    assert not any(tmp_path.iterdir())
+
+
+def test_help_explains_the_options(tmp_path):
+    code, out, _ = run_script("train_policy.py", "--help", cwd=tmp_path)
+    assert code == 0
+    for word in ("policy", "preset", "resume", "training.*", "task=kitchen-mixed"):
+        assert word in out
