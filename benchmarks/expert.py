@@ -91,7 +91,9 @@ def main() -> None:
     print(f"{'':32} {'all four':>9} {'3 or more':>9} {'tasks':>6} {'steps':>6} {'cpu s':>6}")
     for name, arm in arms.items():
         shares = f"{arm['all_four']['share']:9.0%} {arm['three_or_more']['share']:9.0%}"
-        print(f"{name:32} {shares} {arm['mean_tasks']:6.2f} {arm['median_steps']:6.0f} {arm['cpu_seconds']:6.2f}")
+        print(
+            f"{name:32} {shares} {arm['mean_tasks']:6.2f} {arm['median_steps']:6.0f} {arm['median_cpu_seconds']:6.2f}"
+        )
     settings = {"noise": options.noise, "start": options.start}
     print(write_json(options.out / "results.json", run_record(options.seed) | settings | {"arms": arms}))
 

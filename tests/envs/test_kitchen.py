@@ -163,6 +163,19 @@ def test_starts_from_a_given_state(env):
     np.testing.assert_allclose(observation, qpos, atol=0.002)
 
 
+def test_a_given_start_is_where_the_first_action_counts_from(env):
+    """The controller adds to its last reading of the arm: one left from before the placing would throw the arm.
+
+    With a stale reading the human demonstrations replay worse (2.0 of 4 tasks against 2.6).
+    """
+    env.reset(seed=0)
+    qpos = env.unwrapped.data.qpos.copy()
+    qpos[0] += 0.6
+    env.reset(seed=0, options={"qpos": qpos})
+    env.step(HOLD)
+    assert abs(env.unwrapped.data.qpos[0] - qpos[0]) < 0.05
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
