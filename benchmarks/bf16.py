@@ -99,7 +99,8 @@ def main() -> None:
         rate = options.batch / row["seconds_per_step"]
         print(f"{precision}: {row['seconds_per_step']:.3f} s a step, {rate:,.0f} rows a second")
     print(
-        f"bf16 is {ratio:.2f} times as fast (fastest steps: {fastest:.2f}); the losses differ by at most {gaps.max():.4f}"
+        f"bf16 is {ratio:.2f} times as fast (fastest steps: {fastest:.2f}); "
+        f"the losses differ by at most {gaps.max():.4f}"
     )
     print(write_json(Path(options.out) / "results.json", record))
 

@@ -38,7 +38,7 @@ class Policy(nn.Module, ABC):
     """
 
     kind: ClassVar[str]
-    holds_noise: ClassVar[bool] = False
+    has_likelihood: ClassVar[bool] = False
 
     def __init__(self, spaces: Spaces, settings: PolicySettings) -> None:
         super().__init__()
@@ -82,9 +82,9 @@ class Policy(nn.Module, ABC):
         labels = inside.float()[..., None].expand_as(actions).flatten(1)
         return self.loss(context, self.normalizer.actions(actions).flatten(1), labels, draws)
 
-    def calibration(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[str, float]:
-        """Coverage of predictive intervals, for policies that have a likelihood."""
-        return {}
+    def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
+        """For the central 50% and 90% intervals of a likelihood: the share of values inside, (variables,) each."""
+        raise NotImplementedError(f"a {self.kind} policy has no likelihood")
 
     # ---- acting ----
 

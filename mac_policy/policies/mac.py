@@ -92,6 +92,7 @@ class MAC(Policy):
     """p(action dims left | action dims commanded, observation), dimension after dimension."""
 
     kind: ClassVar[str] = "mac"
+    has_likelihood: ClassVar[bool] = True
     settings: MACSettings
 
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
@@ -140,10 +141,6 @@ class MAC(Policy):
             actions = actions + draws["evidence_noise"] * masks.evidence
         missing = None if self.settings.horizon == 1 else inside == 0
         return self.model.loss(actions, masks, context, missing)
-
-    def calibration(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[str, float]:
-        covered = self.coverage(observations, actions, inside)
-        return {f"coverage{level}": float(np.nanmean(rows)) for level, rows in covered.items()}
 
     @torch.no_grad()
     def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:

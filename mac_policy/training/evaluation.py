@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
+
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 
+from mac_policy.policies import atomic
 from mac_policy.policies.base import Policy
 from mac_policy.training.data import TrainingData
 from mac_policy.training.streams import stream
@@ -18,6 +24,18 @@ def held_out_rows(data: TrainingData, seed: int, limit: int = ROWS) -> torch.Ten
     return order[:limit].to(data.actions.device)
 
 
+def write_calibration(path: Path, policy: Policy, data: TrainingData | None, seed: int) -> None:
+    """For every variable, how many held-out values lie in its central 50% and 90% intervals."""
+    if data is None or not policy.has_likelihood:
+        return
+    covered = policy.coverage(*data.batch(held_out_rows(data, seed)))
+    shares = {
+        f"coverage{percent}": [None if math.isnan(share) else round(float(share), 4) for share in row]
+        for percent, row in covered.items()
+    }
+    atomic.write_text(path, json.dumps(shares, indent=2) + "\n")
+
+
 @torch.no_grad()
 def validate(policy: Policy, data: TrainingData, seed: int, fabric: Fabric) -> dict[str, float]:
     """validation_loss with the same masks and noise every time, and the coverage of a likelihood model's
@@ -29,7 +47,10 @@ def validate(policy: Policy, data: TrainingData, seed: int, fabric: Fabric) -> d
     device = data.actions.device
     with fabric.autocast():
         loss = policy(*data.batch(rows), {k: v.to(device) for k, v in draws.items()})
-    found = {"validation_loss": float(loss)} | policy.calibration(*data.batch(rows))
+    found = {"validation_loss": float(loss)}
+    if policy.has_likelihood:
+        covered = policy.coverage(*data.batch(rows))
+        found |= {f"coverage{percent}": float(np.nanmean(shares)) for percent, shares in covered.items()}
     policy.train(training)
     result: dict[str, float] = fabric.broadcast(found)
     return result

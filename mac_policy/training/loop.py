@@ -18,7 +18,7 @@ from mac_policy.policies.normalizer import Normalizer
 from mac_policy.training import average, identity, metrics, state
 from mac_policy.training.data import Batch, TrainingData
 from mac_policy.training.divergence import TrainingDiverged, report_divergence
-from mac_policy.training.evaluation import validate
+from mac_policy.training.evaluation import validate, write_calibration
 from mac_policy.training.progress import Reporter
 from mac_policy.training.settings import TrainSettings, rate
 from mac_policy.training.streams import Shuffle, stream
@@ -205,10 +205,11 @@ class Trainer:
                 atomic.write_tensors(self.folder / checkpoint.BEST, self.average.state_dict())
 
     def _finish(self) -> None:
+        self.fabric.barrier()  # the first process may still be writing the best weights
         if self.settings.weights == "best" and (self.folder / checkpoint.BEST).exists():
-            self.fabric.barrier()
             self.average.load_state_dict(atomic.read_tensors(self.folder / checkpoint.BEST))
         if self.fabric.is_global_zero:
+            write_calibration(self.folder / "calibration.json", self.average, self.held_out, self.seed)
             self._save_policy(finished=True)
             metrics.write_curve(self.folder / "curve.png", self.rows, f"{self.policy.kind}, seed {self.seed}")
             (self.folder / state.STATE).unlink(missing_ok=True)

@@ -1,0 +1,70 @@
+"""The benchmark of policies alone, on the teaching task."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.training.helpers import demonstrations, quickly, small
+
+from .helpers import ROOT, script_environment
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    from mac_policy.training.loop import train
+
+    folder = tmp_path_factory.mktemp("runs")
+    demos = demonstrations()
+    for kind, seed in (("bc", 0), ("mac", 0), ("mac", 1)):
+        train(small(kind, seed), demos, quickly(steps=20), folder / "fork" / f"{kind}-s{seed}", seed=seed, quiet=True)
+    return folder
+
+
+def run(*options, cwd):
+    command = [sys.executable, str(ROOT / "benchmarks" / "full_autonomy.py"), *map(str, options), "--out", "out"]
+    done = subprocess.run(
+        command, cwd=cwd, env=script_environment(cwd, OMP_NUM_THREADS="1"), capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_arms_are_the_policies_and_their_variants_over_training_seeds(runs):
+    code, out, err = run(
+        runs / "fork", "--episodes", 7, "--envs", 3, "--decode", "mode", "sample", "--temperature", 0.3, 1, cwd=runs
+    )
+    assert code == 0, err
+    record = json.loads((runs / "out" / "results.json").read_text())
+    assert set(record["arms"]) == {
+        "bc", "mac,decode=mode", "mac,decode=sample,temperature=0.3", "mac,decode=sample,temperature=1.0"
+    }  # fmt: skip
+    mac = record["arms"]["mac,decode=mode"]
+    assert mac["training_seeds"] == [0, 1]
+    assert mac["episodes"] == 14
+    assert [len(rewards) for rewards in mac["rewards"]] == [7, 7]
+    low, high = mac["ci95"]
+    assert low <= mac["reward_mean"] <= high
+    assert "mac,decode=mode - bc" in record["paired"]
+    assert record["dataset"]["source"] == "scripted"
+    assert out.splitlines()[-1] == "out/results.json"
+
+
+def test_episodes_do_not_depend_on_how_many_run_together(runs):
+    rewards = []
+    for envs in (1, 5):
+        assert run(runs / "fork" / "mac-s0", "--episodes", 6, "--envs", envs, cwd=runs)[0] == 0
+        rewards.append(json.loads((runs / "out" / "results.json").read_text())["arms"]["mac"]["rewards"])
+    assert rewards[0] == rewards[1]
+
+
+def test_mistakes_are_one_line(runs):
+    for options, message in (
+        ((runs / "nowhere",), "is no policy folder and holds none"),
+        ((runs / "fork", "--decode", "modal"), "unknown decode 'modal'"),
+        ((runs / "fork", "--set", "noise"), "write KEY=VALUE"),
+    ):
+        code, _, err = run(*options, "--episodes", 1, cwd=runs)
+        assert code != 0
+        assert message in err
+        assert "Traceback" not in err
