@@ -26,7 +26,7 @@ from envs.kitchen_tasks import (
     SLIDE_CABINET,
     TOP_BURNER,
 )
-from mac_policy.data.checks import check_choice
+from mac_policy.checks import check_choice
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Episode, Floats
 from mac_policy.data.minari_write import Card

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from envs.kitchen_rendering import prepare_rendering
 from envs.kitchen_start import randomise_start
-from envs.kitchen_tasks import CANONICAL_ORDER, GOAL_SETS, MAX_EPISODE_STEPS, check_choice, goal_tasks
+from envs.kitchen_tasks import CANONICAL_ORDER, GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
+from mac_policy.checks import check_choice
 
 # Columns of FrankaKitchen-v1's 59 values that each view keeps: robot positions 0-8, object positions 18-38.
 VIEWS: dict[str, NDArray[np.int64]] = {

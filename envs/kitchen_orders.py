@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from envs.kitchen_tasks import CANONICAL_ORDER, HINGE_CABINET, SLIDE_CABINET, check_choice, goal_tasks
+from envs.kitchen_tasks import CANONICAL_ORDER, HINGE_CABINET, SLIDE_CABINET, goal_tasks
+from mac_policy.checks import check_choice
 
 ORDERS = ("default", "random", "canonical")
 # Goal sets whose demonstrations are undirected: four of the seven tasks, whatever the goals are.

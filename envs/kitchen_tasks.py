@@ -1,7 +1,8 @@
 """The kitchen's tasks and goal sets, as data, and the check of a name a user gave."""
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
+
+from mac_policy.checks import check_choice
 
 MICROWAVE = "microwave"
 KETTLE = "kettle"
@@ -29,16 +30,6 @@ GOAL_SETS: dict[str, tuple[str, ...]] = {
 }
 
 MAX_EPISODE_STEPS = 280
-
-
-def check_choice(what: str, value: object, allowed: Iterable[str]) -> str:
-    """`value` if it is one of `allowed`; otherwise a ValueError that lists them and names the nearest."""
-    names = tuple(allowed)
-    if isinstance(value, str) and value in names:
-        return value
-    near = get_close_matches(str(value), names, n=1, cutoff=0.0)
-    hint = f"; the nearest is {near[0]!r}" if near else ""
-    raise ValueError(f"unknown {what} {value!r}: allowed are {', '.join(map(repr, names))}{hint}")
 
 
 def goal_tasks(task: str | Sequence[str]) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from mac_policy.checks import check_count
 from mac_policy.core import UniformCardinality, induced_mask_distribution
-from mac_policy.core.checks import check_count
 from mac_policy.core.induced import LARGEST_TABLE
 from mac_policy.core.masks import all_masks, mask_codes
 from mac_policy.core.paths import SimulatedPaths

@@ -1,37 +1,11 @@
-"""Checks of what a user hands in: each raises a ValueError that names the value and what is allowed."""
+"""Checks of masks and orders: each raises a ValueError that names the value and what is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import Tensor
-
-
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return `value` when it is a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return value
-
-
-def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """Return `value` when it is one of `allowed`; the error suggests the nearest valid name."""
-    allowed = list(allowed)
-    if value in allowed:
-        return str(value)
-    near = get_close_matches(str(value), allowed, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown {name} {value!r}; allowed are {', '.join(map(repr, allowed))}{hint}")
-
-
-def check_positive(name: str, value: float) -> float:
-    """Return `value` when it is a finite number above zero."""
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
-    return value
 
 
 def check_mask(name: str, mask: Any, rows: int | None, num_variables: int) -> Tensor:

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from mac_policy.core.checks import check_choice, check_count, check_disjoint, check_mask, check_order
+from mac_policy.checks import check_choice, check_count
+from mac_policy.core.checks import check_disjoint, check_mask, check_order
 from mac_policy.core.induced import PROTOCOLS, QUERIES, induced_edge_law, is_tabulable, mask_law, tabulable
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
 from mac_policy.core.orders import lexicographic, positions

@@ -13,7 +13,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from mac_policy.core.checks import check_count, check_mask
+from mac_policy.checks import check_count
+from mac_policy.core.checks import check_mask
 from mac_policy.core.subsets import draw_index, uniform_subsets
 
 

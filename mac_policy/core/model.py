@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core.checks import check_count, check_disjoint, check_mask, check_positive
+from mac_policy.checks import check_count, check_positive
+from mac_policy.core.checks import check_disjoint, check_mask
 from mac_policy.core.factorization import Factorization, TrainingMasks
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.networks import SetNetwork

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mac_policy.core.checks import check_count
+from mac_policy.checks import check_count
 
 
 def lexicographic(num_variables: int) -> Tensor:

@@ -9,7 +9,7 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from mac_policy.core.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count
 from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks
 from mac_policy.core.subsets import draw_below, subsets_within
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mac_policy.checks import check_choice
 from mac_policy.data.episode import Episode, Floats
 
 OUTSIDE = ("clip", "refuse")
@@ -91,17 +91,3 @@ def bound_actions(
     warnings.warn(f"{message}; clipped", stacklevel=2)
     low, high = low.astype(np.float32), high.astype(np.float32)
     return tuple(replace(e, actions=np.clip(e.actions, low, high)) for e in episodes), count
-
-
-def check_choice(what: str, value: str, allowed: Iterable[str]) -> str:
-    """`value` if it is one of `allowed`, else a ValueError that lists them and suggests the nearest."""
-    names = sorted(allowed)
-    if value in names:
-        return value
-    raise ValueError(f"unknown {what} {value!r}; allowed: {', '.join(names)}{nearest_hint(value, names)}")
-
-
-def nearest_hint(value: str, names: Iterable[str]) -> str:
-    """'; did you mean ...?' when a name comes close, else nothing."""
-    near = get_close_matches(value, list(names), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""

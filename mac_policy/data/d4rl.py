@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from mac_policy.data.checks import check_choice
+from mac_policy.checks import check_choice
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Bools, Completions, Episode, Floats, Indices
 

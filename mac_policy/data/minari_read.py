@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mac_policy.data.checks import bound_actions, nearest_hint
+from mac_policy.checks import nearest_hint
+from mac_policy.data.checks import bound_actions
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Completions, Episode
 from mac_policy.data.minari_store import (

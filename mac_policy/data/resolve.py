@@ -15,7 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.panel import Panel
 
-from mac_policy.data.checks import bound_actions, check_choice, nearest_hint
+from mac_policy.checks import check_choice, nearest_hint
+from mac_policy.data.checks import bound_actions
 from mac_policy.data.collect import collect_into_store
 from mac_policy.data.d4rl import read_d4rl
 from mac_policy.data.demonstrations import Demonstrations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from mac_policy.data.checks import nearest_hint
+from mac_policy.checks import nearest_hint
 from mac_policy.data.episode import Floats
 
 

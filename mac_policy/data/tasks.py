@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.data.checks import check_choice
+from mac_policy.checks import check_choice
 from mac_policy.data.episode import Completions, Episode
 from mac_policy.data.minari_write import Card
 

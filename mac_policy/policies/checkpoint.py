@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from mac_policy.core.checks import check_choice
+from mac_policy.checks import check_choice
 from mac_policy.policies import atomic
 from mac_policy.policies.base import Policy
 from mac_policy.policies.registry import make_policy

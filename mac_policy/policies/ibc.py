@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count
 from mac_policy.policies.base import Policy, Request
 from mac_policy.policies.bc import mlp
 from mac_policy.policies.settings import PolicySettings, check_range

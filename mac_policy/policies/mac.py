@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mac_policy.core.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count
 from mac_policy.core.factorization import MaskTuned, TrainingMasks
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import UniformCardinality

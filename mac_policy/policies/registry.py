@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mac_policy.core.checks import check_choice
+from mac_policy.checks import check_choice
 from mac_policy.policies.base import Policy
 from mac_policy.policies.bc import BC, BCSettings
 from mac_policy.policies.ibc import IBC, IBCSettings

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from mac_policy.core.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count
 
 T = TypeVar("T")
 

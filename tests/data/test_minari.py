@@ -113,7 +113,7 @@ def test_actions_outside_the_space_are_clipped_with_a_count_or_refused():
     np.testing.assert_array_equal(read.actions, np.clip(actions, -1, 1))
     with pytest.raises(ValueError, match=r"3 of 8 .* the first in episode 0"):
         read_minari("other/set-v0", outside="refuse")
-    with pytest.raises(ValueError, match="allowed: clip, refuse"):
+    with pytest.raises(ValueError, match="allowed are 'clip', 'refuse'"):
         read_minari("other/set-v0", outside="ignore")
 
 

@@ -135,8 +135,8 @@ def test_done_is_the_environments_own_rule():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"task": "kitchen-mixd"}, "'kitchen-mixd'.*nearest is 'kitchen-mixed'"),
-        ({"order": "canonic"}, "order 'canonic'.*'default', 'random', 'canonical'.*nearest is 'canonical'"),
+        ({"task": "kitchen-mixd"}, "'kitchen-mixd'.*did you mean 'kitchen-mixed'"),
+        ({"order": "canonic"}, "order 'canonic'.*'default', 'random', 'canonical'.*did you mean 'canonical'"),
         ({"noise": -0.1}, "noise .*-0.1"),
         ({"noise": (0.3, 0.1)}, "noise .*0.3, 0.1"),
         ({"max_steps": 0}, "max_steps .*0"),
@@ -149,5 +149,5 @@ def test_bad_settings_are_named(settings, message):
 
 
 def test_unknown_goals_of_an_operator_are_named():
-    with pytest.raises(ValueError, match=r"'kettl'.*nearest is 'kettle'"):
+    with pytest.raises(ValueError, match=r"'kettl'.*did you mean 'kettle'"):
         ScriptedExpert().reset(["kettl"], np.random.default_rng(0))

@@ -179,15 +179,15 @@ def test_a_given_start_is_where_the_first_action_counts_from(env):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"task": "kitchen-mixd"}, "kitchen task 'kitchen-mixd'.*'kitchen-complete'.*nearest is 'kitchen-mixed'"),
-        ({"task": ["microwave", "ketle"]}, "kitchen task 'ketle'.*'top burner'.*nearest is 'kettle'"),
+        ({"task": "kitchen-mixd"}, "kitchen task 'kitchen-mixd'.*'kitchen-complete'.*did you mean 'kitchen-mixed'"),
+        ({"task": ["microwave", "ketle"]}, "kitchen task 'ketle'.*'top burner'.*did you mean 'kettle'"),
         ({"task": []}, "one or more different names"),
         ({"task": ["kettle", "kettle"]}, "one or more different names"),
-        ({"task": "kitchen-mixed", "observation": "qps"}, "observation 'qps'.*'qpos', 'full'.*nearest is 'qpos'"),
-        ({"task": "kitchen-mixed", "start": "random"}, "start 'random'.*'official'.*nearest is 'randomised'"),
+        ({"task": "kitchen-mixed", "observation": "qps"}, "observation 'qps'.*'qpos', 'full'.*did you mean 'qpos'"),
+        ({"task": "kitchen-mixed", "start": "random"}, "start 'random'.*'official'.*did you mean 'randomised'"),
         ({"task": "kitchen-mixed", "joint_std": -0.1}, "joint_std .*-0.1"),
         ({"task": "kitchen-mixed", "joint_std": float("nan")}, "joint_std .*nan"),
-        ({"task": "kitchen-mixed", "render_mode": "rgb"}, "render mode 'rgb'.*nearest is 'rgb_array'"),
+        ({"task": "kitchen-mixed", "render_mode": "rgb"}, "render mode 'rgb'.*did you mean 'rgb_array'"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

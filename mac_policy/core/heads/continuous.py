@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from mac_policy.core.checks import check_count, check_positive
+from mac_policy.checks import check_count, check_positive
 from mac_policy.core.heads.base import (
     Head,
     at_least_float32,

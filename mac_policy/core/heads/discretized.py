@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from mac_policy.core.checks import check_count, check_positive
+from mac_policy.checks import check_count, check_positive
 from mac_policy.core.heads.base import Head, bounded, draw_index, take, unbounded, uniform
 from mac_policy.core.heads.discrete import as_index, is_level
 

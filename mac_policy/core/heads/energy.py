@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from mac_policy.core.checks import check_choice, check_count, check_positive
+from mac_policy.checks import check_choice, check_count, check_positive
 from mac_policy.core.heads.base import Head, at_least_float32, draw_index, take
 from mac_policy.core.heads.continuous import GaussianMixture, MixtureConditional
 from mac_policy.core.heads.energy_network import EnergyNetwork

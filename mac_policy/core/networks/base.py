@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core.checks import check_count
+from mac_policy.checks import check_count
 
 
 class SetNetwork(nn.Module, ABC):

@@ -1,0 +1,35 @@
+"""Checks of plain values a user hands in: each error names the value, what is allowed and the nearest valid name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return `value` when it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return value
+
+
+def check_positive(name: str, value: float) -> float:
+    """Return `value` when it is a finite number above zero."""
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    return value
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """Return `value` when it is one of `allowed`."""
+    names = list(allowed)
+    if isinstance(value, str) and value in names:
+        return value
+    raise ValueError(f"unknown {name} {value!r}; allowed are {', '.join(map(repr, names))}{nearest_hint(value, names)}")
+
+
+def nearest_hint(value: Any, names: Iterable[str]) -> str:
+    """'; did you mean ...?' when a name comes close, else nothing."""
+    near = get_close_matches(str(value), list(names), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
