@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mac_policy.policies import inputs
 from mac_policy.policies.normalizer import Normalizer
+from mac_policy.policies.recovery import Recovery
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
@@ -48,6 +49,7 @@ class Policy(nn.Module, ABC):
         self.action_dim: int = spaces.action.shape[0]
         self.variables = settings.horizon * self.action_dim
         self.normalizer = Normalizer(self.observation_dim, self.action_dim)
+        self.recovery: Recovery | None = None  # learned from the demonstrations, needed in training alone
         self._generator = torch.Generator()
         self._generator.seed()
 
@@ -69,13 +71,23 @@ class Policy(nn.Module, ABC):
 
     def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
         """All random numbers the losses of n rows need; every tensor has n rows."""
-        if self.settings.observation_noise == 0.0:
-            return {}
-        size = (n, self.settings.history * self.observation_dim)
-        return {"observation_noise": torch.randn(size, generator=generator)}
+        draws = {}
+        if self.settings.observation_noise:
+            size = (n, self.settings.history * self.observation_dim)
+            draws["observation_noise"] = torch.randn(size, generator=generator)
+        if self.settings.displacement and self.recovery is not None:
+            scale = self.settings.displacement * torch.rand((n, 1), generator=generator)
+            draws["displacement"] = scale * torch.randn((n, len(self.recovery.gain)), generator=generator)
+        return draws
 
     def forward(self, observations: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
         """(B, history, obs), (B, horizon, act) in the units of the data, (B, horizon) -> the mean loss."""
+        if self.recovery is not None and "displacement" in draws:
+            observations, actions = self.recovery.displace(
+                observations, actions, draws["displacement"], self.settings.recovery_steps
+            )
+            space = self.normalizer
+            actions = actions.clamp(space.action_low, space.action_high)
         context = self.normalizer.observations(observations).flatten(1)
         if "observation_noise" in draws:
             context = context + self.settings.observation_noise * draws["observation_noise"]

@@ -39,15 +39,22 @@ class PolicySettings:
     horizon: steps of action one decision plans
     execute: planned steps carried out before planning anew (<= horizon)
     observation_noise: standard deviation of the gaussian noise on normalised observations in training
+    displacement: in training, observations that an action dim moves are displaced by up to this many standard
+        deviations of their change in one step, and the action is changed to come back (see recovery.py)
+    recovery_steps: in about how many steps it comes back
     """
 
     history: int = 1
     horizon: int = 1
     execute: int = 1
     observation_noise: float = 0.0
+    displacement: float = 0.0
+    recovery_steps: float = 4.0
 
     def __post_init__(self) -> None:
         for name in ("history", "horizon", "execute"):
             check_count(name, getattr(self, name))
         check_range("execute", self.execute, 1, self.horizon)
         check_range("observation_noise", self.observation_noise, 0.0)
+        check_range("displacement", self.displacement, 0.0)
+        check_range("recovery_steps", self.recovery_steps, 1.0)

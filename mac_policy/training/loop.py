@@ -15,6 +15,7 @@ from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.policies import atomic, checkpoint
 from mac_policy.policies.base import Policy
 from mac_policy.policies.normalizer import Normalizer
+from mac_policy.policies.recovery import Recovery
 from mac_policy.training import average, identity, metrics, state
 from mac_policy.training.data import Batch, TrainingData
 from mac_policy.training.divergence import TrainingDiverged, report_divergence
@@ -94,6 +95,8 @@ class Trainer:
         self.identity = identity.of_run(policy, settings, self.source, seed)
         train_demos, held_out = _split(demos, settings.validation, seed)
         policy.normalizer = Normalizer.fit(policy.spaces, train_demos.observations, train_demos.actions)
+        if policy.settings.displacement:
+            policy.recovery = Recovery.fit(train_demos.observations, train_demos.actions, train_demos.episode_index)
         window = (policy.settings.history, policy.settings.horizon)
         self.data = TrainingData.of(train_demos, *window).to(fabric.device)
         self.held_out = None if held_out is None else TrainingData.of(held_out, *window).to(fabric.device)

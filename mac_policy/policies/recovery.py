@@ -1,0 +1,72 @@
+"""Training on states beside the demonstrated ones, with the action that leads back.
+
+A cloned policy that drifts off the demonstrations finds no advice there. Where an action dimension plainly moves an
+observation dimension (a joint command and its joint), the demonstrations themselves tell how to come back: displace
+that observation, and change the action by what undoes the displacement over the next few steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+LEAST_CORRELATION = 0.7  # between an action and the change of an observation, for the one to move the other
+
+
+class Recovery(NamedTuple):
+    """Pairs (action dim, observation dim) of which the first moves the second.
+
+    gain (P,): change of the observation in one step per unit of action. spread (P,): standard deviation of that
+    change over the demonstrations, the unit in which displacements are drawn.
+    """
+
+    action_dims: Tensor  # (P,) long
+    observation_dims: Tensor  # (P,) long
+    gain: Tensor  # (P,)
+    spread: Tensor  # (P,)
+
+    @staticmethod
+    def fit(
+        observations: NDArray[np.float32], actions: NDArray[np.float32], episode_index: NDArray[np.int64]
+    ) -> Recovery:
+        """From flat demonstrations: observations (S, obs), actions (S, act), the episode of each row (S,)."""
+        same = np.flatnonzero(episode_index[1:] == episode_index[:-1])
+        change = observations[same + 1].astype(np.float64) - observations[same]
+        action = actions[same].astype(np.float64)
+        correlation = _correlation(action, change)  # (act, obs)
+        moved = np.abs(correlation).argmax(1)
+        mover = np.abs(correlation).argmax(0)
+        pairs = [(i, j) for i, j in enumerate(moved) if mover[j] == i and abs(correlation[i, j]) >= LEAST_CORRELATION]
+        i, j = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
+        spread = change.std(0)[j]
+        gain = correlation[i, j] * spread / action.std(0)[i]
+        return Recovery(
+            torch.from_numpy(i), torch.from_numpy(j), torch.from_numpy(gain).float(), torch.from_numpy(spread).float()
+        )
+
+    def displace(self, observations: Tensor, actions: Tensor, noise: Tensor, steps: float) -> tuple[Tensor, Tensor]:
+        """(B, history, obs), (B, horizon, act), noise (B, P) in units of `spread` -> both, displaced and corrected.
+
+        The action takes back 1/steps of what is left of the displacement at each step of the chunk.
+        """
+        displacement = noise * self.spread.to(noise)  # (B, P)
+        seen = observations.clone()
+        seen[..., self.observation_dims] += displacement[:, None]
+        left = (1 - 1 / steps) ** torch.arange(actions.shape[1], device=noise.device, dtype=noise.dtype)
+        correction = displacement[:, None] * left[:, None] / (self.gain.to(noise) * steps)
+        corrected = actions.clone()
+        corrected[..., self.action_dims] -= correction
+        return seen, corrected
+
+
+def _correlation(action: NDArray[np.float64], change: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(S, act), (S, obs) -> (act, obs); zero where something never varies."""
+    action, change = action - action.mean(0), change - change.mean(0)
+    scale = np.outer(action.std(0), change.std(0)) * len(action)
+    product: NDArray[np.float64] = action.T @ change
+    np.divide(product, scale, out=product, where=scale > 1e-12)
+    return product
