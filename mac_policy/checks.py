@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """Return `value` when it is a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return value
+    return int(value)
 
 
-def check_positive(name: str, value: float) -> float:
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether `value` is a real number, of Python or of numpy; not a bool and not its text."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_positive(name: str, value: Any) -> float:
     """Return `value` when it is a finite number above zero."""
-    if not 0 < value < float("inf"):
+    if not is_number(value) or not 0 < value < float("inf"):
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
     return value
 

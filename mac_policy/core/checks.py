@@ -1,7 +1,8 @@
-"""Checks of masks and orders: each raises a ValueError that names the value and what is allowed."""
+"""Checks of tensors: each raises a ValueError that names the value and what is allowed."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ def check_disjoint(query: Tensor, given: Tensor, names: tuple[str, str] = ("quer
 
 def check_order(order: Any, num_variables: int) -> Tensor:
     """Return `order` as a long tensor when it is a permutation of 0..num_variables-1."""
-    given = torch.as_tensor(order)
+    given = as_tensor("order", order).cpu()
     is_permutation = (
         given.shape == (num_variables,)
         and not given.is_floating_point()
@@ -41,3 +42,43 @@ def check_order(order: Any, num_variables: int) -> Tensor:
     if not is_permutation:
         raise ValueError(f"order must be a permutation of 0..{num_variables - 1}, got {given.tolist()}")
     return given.long()
+
+
+def check_values(x: Any, num_variables: int) -> None:
+    """Raise unless `x` is a tensor of shape (rows, num_variables)."""
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x must be a tensor of shape (rows, {num_variables}), got {type(x).__name__}")
+    if x.ndim != 2 or x.shape[1] != num_variables:
+        raise ValueError(f"x must have shape (rows, {num_variables}), got {tuple(x.shape)}")
+
+
+def check_rows(name: str, value: Any, rows: int) -> None:
+    """Raise unless the first axis of `value` has as many entries as x has rows."""
+    if not isinstance(value, Tensor) or value.ndim < 1 or len(value) != rows:
+        kind = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"{name} must be a tensor with a row for each of the {rows} of x, got {kind}")
+
+
+def check_finite(name: str, value: Tensor) -> None:
+    """Raise when an entry is NaN or infinite."""
+    bad = ~value.isfinite()
+    if bad.any():
+        index = tuple(bad.nonzero()[0].tolist())
+        raise ValueError(f"{name}{list(index)} is {value[index].item()}: it must be a finite number")
+
+
+def check_weights(weights: Tensor, evidence: Tensor) -> None:
+    """Raise unless every weight is a finite number of at least 0, and 0 where there is evidence."""
+    bad = ~((weights >= 0) & (weights < math.inf)) | (evidence & (weights != 0))
+    if bad.any():
+        index = tuple(bad.nonzero()[0].tolist())
+        found = f"weights{list(index)} is {weights[index].item()}"
+        raise ValueError(f"{found}: it must be a finite number of at least 0, and 0 where there is evidence")
+
+
+def as_tensor(name: str, value: Any) -> Tensor:
+    """`value` as a tensor; a ValueError when it is nothing that can be one."""
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} must be a tensor or numbers in lists, got {value!r}") from error
