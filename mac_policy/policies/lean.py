@@ -127,7 +127,8 @@ def _mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array
 
 def _pick(logits: Array, means: Array, log_stds: Array, how: How, kick: Array | None) -> float:
     if how.random and kick is not None:
-        weights = np.exp((logits - logits.max()) / how.temperature)
+        tempered = logits / how.temperature + (1 - 1 / how.temperature) * log_stds
+        weights = np.exp(tempered - tempered.max())
         order = means.argsort(kind="stable")
         cumulated = weights[order].cumsum()
         level = 0.5 * math.erfc(-SQRT_HALF * float(kick[0])) * cumulated[-1]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mac_policy.core.heads import DiscretizedLogisticMixture, GaussianMixture
+from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.networks import MLP
 
 DOUBLE = torch.float64
@@ -45,6 +46,32 @@ def test_mode_is_the_component_mean_of_highest_density():
     conditional = head(params)
     at_means = torch.stack([conditional.log_prob(mean) for mean in conditional.means.unbind(-1)], -1)
     torch.testing.assert_close(conditional.log_prob(conditional.mode), at_means.amax(-1))
+
+
+def narrow_and_wide(logits: list[float]) -> MixtureConditional:
+    """Components far apart: N(-5, 0.1^2) and N(5, 1)."""
+    parts = (logits, [-5.0, 5.0], [math.log(0.1), 0.0])
+    return MixtureConditional(*(torch.tensor(part, dtype=DOUBLE) for part in parts))
+
+
+@pytest.mark.parametrize(("temperature", "narrow"), [(0.25, 0.999), (0.5, 0.909), (1.0, 0.5), (2.0, 0.240)])
+def test_temperature_is_the_power_of_the_density_for_components_far_apart(temperature, narrow):
+    mixture = narrow_and_wide([0.0, 0.0])
+    grid = torch.linspace(-15, 15, 30_001, dtype=DOUBLE)
+    power = (mixture.log_prob_grid(grid) / temperature).softmax(0)
+    tempered = mixture.tempered(temperature).log_prob_grid(grid).exp() * (grid[1] - grid[0])
+    torch.testing.assert_close(tempered, power, atol=1e-6, rtol=0)
+    assert power[grid < 0].sum().item() == pytest.approx(narrow, abs=1e-3)
+    many = MixtureConditional(mixture.log_weights, mixture.means.expand(20_000, 2), mixture.log_stds.expand(20_000, 2))
+    drawn = many.sample(temperature, torch.Generator().manual_seed(0))
+    assert (drawn < 0).double().mean().item() == pytest.approx(narrow, abs=0.01)
+
+
+def test_a_cold_mixture_is_drawn_at_its_mode_though_another_component_weighs_more():
+    mixture = narrow_and_wide([0.0, 0.1])
+    cold = mixture.sample(1e-6, torch.Generator().manual_seed(0))
+    assert mixture.mode == -5
+    assert cold.item() == pytest.approx(-5, abs=1e-2)
 
 
 @pytest.mark.parametrize("levels", [2, 3, 256])

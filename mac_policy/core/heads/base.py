@@ -111,11 +111,12 @@ def uniform(shape: torch.Size, like: Tensor, generator: torch.Generator | None) 
     """Uniform numbers strictly inside (0, 1), with the dtype and device of ``like``.
 
     Without a generator a fresh one is seeded by the operating system: the global state stays untouched.
+    With one the numbers are drawn where it lives and moved: a generator of the CPU serves a model on any device.
     """
     if generator is None:
         generator = torch.Generator(device=like.device)
         generator.seed()
-    u = torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator)
+    u = torch.rand(shape, dtype=like.dtype, device=generator.device, generator=generator).to(like.device)
     eps = torch.finfo(like.dtype).eps
     return u.clamp(eps, 1 - eps)
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_count, check_positive
+from mac_policy.checks import check_count, check_positive, is_number
 from mac_policy.core.heads.base import (
     Head,
     at_least_float32,
@@ -63,8 +63,9 @@ class GaussianConditional:
 class MixtureConditional:
     """sum_k w_k N(m_k, s_k^2).
 
-    Temperature acts on each component: logits / T and s_k sqrt(T). That is p^(1/T) for one component and
-    close to it for components far apart. ``mode`` is the component mean of highest density.
+    Temperature acts on each component: (w_k N(m_k, s_k^2))^(1/T) is a Gaussian of standard deviation s_k sqrt(T)
+    with mass ~ w_k^(1/T) s_k^(1-1/T). Their sum is p^(1/T) for one component, and comes close to it as the
+    components move apart; where they overlap it is another density. ``mode`` is the component mean of highest density.
     """
 
     def __init__(self, logits: Tensor, means: Tensor, log_stds: Tensor) -> None:
@@ -86,8 +87,8 @@ class MixtureConditional:
     def tempered(self, temperature: float) -> MixtureConditional:
         """The mixture at this temperature."""
         check_positive("temperature", temperature)
-        shift = 0.5 * math.log(temperature)
-        return MixtureConditional(self.log_weights / temperature, self.means, self.log_stds + shift)
+        logits = self.log_weights / temperature + (1 - 1 / temperature) * self.log_stds
+        return MixtureConditional(logits, self.means, self.log_stds + 0.5 * math.log(temperature))
 
     def draw(self, generator: torch.Generator | None) -> Tensor:
         component = draw_index(self.log_weights, generator)
@@ -127,9 +128,9 @@ class _RealHead(Head):
 def check_min_log_std(min_log_std: float | None) -> float:
     if min_log_std is None:
         return MIN_LOG_STD
-    if not MIN_LOG_STD <= min_log_std < 0:
+    if not is_number(min_log_std) or not MIN_LOG_STD <= min_log_std < 0:
         raise ValueError(
-            f"min_log_std is {min_log_std}: it must be None or a number from {MIN_LOG_STD} up to, but not, 0"
+            f"min_log_std is {min_log_std!r}: it must be None or a number from {MIN_LOG_STD} up to, but not, 0"
         )
     return min_log_std
 
@@ -173,12 +174,11 @@ class GaussianMixture(_RealHead):
 
     def __init__(self, num_components: int, min_log_std: float | None = None) -> None:
         super().__init__()
-        check_count("num_components", num_components, 1)
-        self.num_components = num_components
+        self.num_components = check_count("num_components", num_components)
         self.min_log_std = check_min_log_std(min_log_std)
-        self.num_params = 3 * num_components
-        self.register_buffer("spread", component_spread(num_components), persistent=False)
-        start = math.log(0.6) if num_components > 1 else 0.0
+        self.num_params = 3 * self.num_components
+        self.register_buffer("spread", component_spread(self.num_components), persistent=False)
+        start = math.log(0.6) if self.num_components > 1 else 0.0
         self.start = unbounded(start, self.min_log_std, MAX_LOG_STD)
 
     def forward(

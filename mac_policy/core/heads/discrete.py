@@ -76,12 +76,11 @@ class Categorical(Head):
 
     def __init__(self, num_classes: int, encoding: Encoding = "onehot") -> None:
         super().__init__()
-        check_count("num_classes", num_classes, 2)
         check_choice("encoding", encoding, get_args(Encoding))
-        self.num_classes = num_classes
+        self.num_classes = check_count("num_classes", num_classes, 2)
         self.encoding = encoding
-        self.num_params = num_classes
-        self.num_features = num_classes if encoding == "onehot" else 1
+        self.num_params = self.num_classes
+        self.num_features = self.num_classes if encoding == "onehot" else 1
         self.allowed = f"an integer in 0..{num_classes - 1}"
 
     def features(self, x: Tensor) -> Tensor:

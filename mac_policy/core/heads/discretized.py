@@ -22,8 +22,8 @@ class DiscretizedLogisticConditional:
     """p(x = l) = sum_k w_k (F_k(upper edge of bin l) - F_k(lower edge)), F_k a logistic CDF.
 
     Level l of L has its centre at 2 l / (L - 1) - 1; the first bin reaches down to minus and the last up to
-    plus infinity, so the probabilities add up to one whatever the parameters. Temperature acts on each
-    component: logits / T and scale * T. ``mode`` and ``mean`` are exact, by enumerating the levels.
+    plus infinity, so the probabilities add up to one whatever the parameters. ``mode``, ``mean`` and samples at a
+    temperature T, from p^(1/T), are exact, by enumerating the levels.
     """
 
     def __init__(self, logits: Tensor, means: Tensor, log_scales: Tensor, num_levels: int) -> None:
@@ -63,10 +63,12 @@ class DiscretizedLogisticConditional:
 
     def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
         check_positive("temperature", temperature)
-        component = draw_index(self.log_weights / temperature, generator)
+        if temperature != 1:
+            log_probs = torch.cat([log_probs for _, log_probs in self._chunks()], -1)  # (..., L)
+            return draw_index(log_probs / temperature, generator)
+        component = draw_index(self.log_weights, generator)
         noise = uniform(component.shape, self.means, generator).logit()
-        scale = take(self.log_scales, component).exp() * temperature
-        value = take(self.means, component) + scale * noise
+        value = take(self.means, component) + take(self.log_scales, component).exp() * noise
         level = ((value + 1) * (0.5 * (self.num_levels - 1))).round()
         return level.clamp(0, self.num_levels - 1).long()
 
@@ -111,13 +113,11 @@ class DiscretizedLogisticMixture(Head):
 
     def __init__(self, num_levels: int, num_components: int = 10) -> None:
         super().__init__()
-        check_count("num_levels", num_levels, 2)
+        self.num_levels = check_count("num_levels", num_levels, 2)
         if num_levels > 256:
             raise ValueError(f"num_levels must be a whole number in 2..256, got {num_levels}")
-        check_count("num_components", num_components)
-        self.num_levels = num_levels
-        self.num_components = num_components
-        self.num_params = 3 * num_components
+        self.num_components = check_count("num_components", num_components)
+        self.num_params = 3 * self.num_components
         self.allowed = f"an integer in 0..{num_levels - 1}"
         spread = (2 * torch.arange(num_components) + 1) / num_components - 1
         self.register_buffer("spread", spread, persistent=False)
