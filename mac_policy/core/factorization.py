@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mac_policy.checks import check_choice, check_count
 from mac_policy.core.checks import check_disjoint, check_mask, check_order
-from mac_policy.core.induced import PROTOCOLS, QUERIES, induced_edge_law, is_tabulable, mask_law, tabulable
+from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_tabulable, mask_law, tabulable
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
 from mac_policy.core.orders import lexicographic, positions
 from mac_policy.core.paths import PathDraw, PathLaw, SimulatedPaths, TabulatedPaths
@@ -42,6 +42,7 @@ class Factorization(Protocol):
         """The step 0, 1, ... at which each queried variable is answered, (n, N) long.
 
         Given variables have rank -1, those neither given nor asked rank N. Equal ranks are answered together.
+        Ranks are drawn and returned on the CPU, wherever the masks are; so `generator` is one of the CPU.
         """
         ...
 
@@ -62,7 +63,7 @@ class UniformOrder:
         self.num_variables = check_count("num_variables", num_variables)
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
-        seen = draw_below(torch.full((n,), self.num_variables), generator)
+        seen = draw_below(torch.full((check_count("n", n, 0),), self.num_variables), generator)
         evidence = uniform_subsets(seen, self.num_variables, generator)
         return TrainingMasks(evidence, parallel_weights(evidence))
 
@@ -100,12 +101,13 @@ class MaskTuned:
         evidence_masks: MaskDistribution | None = None,
     ) -> None:
         check_choice("query", query, (*QUERIES, "both"))
-        check_choice("protocol", protocol, PROTOCOLS)
+        kinds = QUERIES if query == "both" else (query,)
+        for kind in kinds:
+            check_path(kind, protocol, path_weighting)
         self._edge_weights = check_choice("weights", weights, ("parallel", "edge")) == "edge"
         self.num_variables = check_count("num_variables", test_masks.num_variables)
         self.order = lexicographic(self.num_variables) if order is None else check_order(order, self.num_variables)
         self.deterministic = protocol == "largest"
-        kinds = QUERIES if query == "both" else (query,)
         starts = {"marginal": test_masks, "conditional": evidence_masks or as_evidence(test_masks)}
         self._laws = [
             _path_law(starts[kind], self.order, kind, protocol, path_weighting, cardinality_reweighting)
@@ -113,7 +115,7 @@ class MaskTuned:
         ]
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
-        evidence, following = self._draw(n, generator)
+        evidence, following = self._draw(check_count("n", n, 0), generator)
         return TrainingMasks(evidence, following if self._edge_weights else parallel_weights(evidence))
 
     def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -184,4 +186,4 @@ def check_query(query: Tensor, given: Tensor, num_variables: int) -> tuple[Tenso
     query = check_mask("query", query, None, num_variables)
     given = check_mask("given", given, len(query), num_variables)
     check_disjoint(query, given)
-    return query, given
+    return query.cpu(), given.cpu()

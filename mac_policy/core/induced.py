@@ -40,11 +40,7 @@ def induced_edge_law(
     path_weighting 'mean' lets every query count once (the papers' sampler and Table 7), 'sum' every edge (Eq. 6),
     'last' only the last edge of a marginal query (redundancy reduced, edges not tuned: ablation A of Fig. 3).
     """
-    check_choice("query", query, QUERIES)
-    check_choice("protocol", protocol, PROTOCOLS)
-    check_choice("path_weighting", path_weighting, PATH_WEIGHTINGS)
-    if query == "conditional" and path_weighting == "last":
-        raise ValueError("path_weighting 'last' is for marginal queries; allowed here are 'mean' and 'sum'")
+    check_path(query, protocol, path_weighting)
     n = test_masks.num_variables
     masks = tabulable(test_masks)
     place = positions(lexicographic(n) if order is None else check_order(order, n))
@@ -57,6 +53,15 @@ def induced_edge_law(
     if not edges.sum() > 0:
         raise ValueError("the test masks ask for nothing: every one is empty (marginal) or full (conditional)")
     return edges / edges.sum()
+
+
+def check_path(query: str, protocol: str, path_weighting: str) -> None:
+    """Raise unless these are settings of `induced_edge_law` that go together."""
+    check_choice("query", query, QUERIES)
+    check_choice("protocol", protocol, PROTOCOLS)
+    check_choice("path_weighting", path_weighting, PATH_WEIGHTINGS)
+    if query == "conditional" and path_weighting == "last":
+        raise ValueError("path_weighting 'last' is for marginal queries; allowed here are 'mean' and 'sum'")
 
 
 def induced_mask_distribution(
@@ -72,6 +77,7 @@ def induced_mask_distribution(
 
     With cardinality reweighting D(e) is multiplied by 1 + |e| and normalised again.
 
+    >>> from mac_policy.core import UniformCardinality
     >>> table = induced_mask_distribution(UniformCardinality(12))
     >>> round(table[1].item(), 6)  # only variable 0 is seen
     0.076389

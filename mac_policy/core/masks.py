@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_count
-from mac_policy.core.checks import check_mask
+from mac_policy.checks import check_count, is_number
+from mac_policy.core.checks import as_tensor, check_mask
 from mac_policy.core.subsets import draw_index, uniform_subsets
 
 
@@ -47,7 +47,8 @@ class ExchangeableMasks:
         self._cumulative = self.cardinality_law.cumsum(0)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        return uniform_subsets(draw_index(self._cumulative, n, generator), self.num_variables, generator)
+        sizes = draw_index(self._cumulative, check_count("n", n, 0), generator)
+        return uniform_subsets(sizes, self.num_variables, generator)
 
     def log_prob(self, masks: Tensor) -> Tensor:
         t = check_mask("masks", masks, None, self.num_variables).sum(1)
@@ -65,8 +66,9 @@ class UniformCardinality(ExchangeableMasks):
 
     def __init__(self, num_variables: int, low: int = 1, high: int | None = None) -> None:
         check_count("num_variables", num_variables)
-        high = num_variables if high is None else high
-        if not 0 <= low <= high <= num_variables:
+        low = check_count("low", low, 0)
+        high = num_variables if high is None else check_count("high", high, 0)
+        if not low <= high <= num_variables:
             raise ValueError(f"low and high must satisfy 0 <= low <= high <= {num_variables}, got {low}, {high}")
         self.low, self.high = low, high
         law = torch.zeros(num_variables + 1, dtype=torch.float64)
@@ -79,7 +81,7 @@ class Bernoulli(ExchangeableMasks):
 
     def __init__(self, num_variables: int, p: float) -> None:
         check_count("num_variables", num_variables)
-        if not 0 <= p <= 1:
+        if not is_number(p) or not 0 <= p <= 1:
             raise ValueError(f"p must be a probability in [0, 1], got {p!r}")
         self.p = p
         t = torch.arange(num_variables + 1, dtype=torch.float64)
@@ -88,31 +90,34 @@ class Bernoulli(ExchangeableMasks):
         super().__init__((log_law + _log_binomial(num_variables, t)).exp())
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        return torch.rand((n, self.num_variables), generator=generator, dtype=torch.float64) < self.p
+        shape = (check_count("n", n, 0), self.num_variables)
+        return torch.rand(shape, generator=generator, dtype=torch.float64) < self.p
 
 
 class FixedMasks:
     """A list of masks (K, N), drawn with the given probabilities (default: all alike)."""
 
     def __init__(self, masks: Tensor, probabilities: Tensor | None = None) -> None:
-        masks = torch.as_tensor(masks)
+        masks = as_tensor("masks", masks)
         if masks.ndim != 2 or 0 in masks.shape:
             raise ValueError(f"masks must have shape (K, N) with K, N >= 1, got {tuple(masks.shape)}")
         self.masks = check_mask("masks", masks, None, masks.shape[1])
         self.num_variables = masks.shape[1]
-        p = torch.ones(len(masks)) if probabilities is None else torch.as_tensor(probabilities)
+        p = torch.ones(len(masks)) if probabilities is None else as_tensor("probabilities", probabilities)
         if p.shape != (len(masks),) or not bool((p >= 0).all()) or not 0 < float(p.sum()) < math.inf:
             raise ValueError(f"probabilities must be {len(masks)} numbers >= 0 with a sum > 0, got {p.tolist()}")
         self.probabilities = p.double() / p.double().sum()
         self._cumulative = self.probabilities.cumsum(0)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        return self.masks[draw_index(self._cumulative, n, generator)]
+        return self.masks[draw_index(self._cumulative, check_count("n", n, 0), generator)]
 
     def log_prob(self, masks: Tensor) -> Tensor:
         masks = check_mask("masks", masks, None, self.num_variables)
-        equal = (masks[:, None] == self.masks[None]).all(-1)  # (n, K)
-        return (equal * self.probabilities).sum(1).log()
+        # Equal rows get equal numbers, so that memory grows with n + K and not with n times K.
+        kind = torch.cat([self.masks, masks]).unique(dim=0, return_inverse=True)[1]
+        known = len(self.masks)
+        return torch.bincount(kind[:known], self.probabilities, minlength=int(kind.max()) + 1)[kind[known:]].log()
 
 
 def all_masks(num_variables: int) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.checks import check_choice, check_count
+from mac_policy.core.checks import as_tensor
 from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks
 from mac_policy.core.subsets import draw_below, subsets_within
 
@@ -22,13 +23,15 @@ class StagedModes:
     """A mixture of two-stage activations: random order inside the first region, then inside the second.
 
     `shape`: (H, W) of an image, or (N,) of a table. `modes`: names of image modes (default: all seven of them for an
-    image, 'random' for a table), or a mapping from a name to the elements of its first region (indices or a bool
-    tensor), which is the form for a table's column groups. The `channels` of an element are activated together;
-    variables are numbered channel by channel. 'interior' fills the inner patch last, 'exterior' fills it first.
+    image, 'random' for a table), or a mapping from a name to the elements of its first region (indices, or a bool
+    tensor of this shape or flat), which is the form for a table's column groups. The `channels` of an element are
+    activated together; variables are numbered channel by channel. 'interior' fills the inner patch last, 'exterior'
+    first; a mode one of whose regions is empty, as on an image below 4 x 4 pixels, walks as 'random' does.
 
     Training draws a step and a mode; weights are the next-step activation probabilities (SFARM, Eq. 10). The mode
     used at inference is 'random' where there is one; `.at(mode)` gives the same factorisation for another.
 
+    >>> from mac_policy.core import StagedModes
     >>> StagedModes((4, 4)).at("interior").path_mode(2)
     tensor([5, 5])
     >>> tables = StagedModes((5,), {"random": [], "inputs-first": [0, 1, 2, 3]})
@@ -39,9 +42,12 @@ class StagedModes:
     def __init__(
         self, shape: int | Sequence[int], modes: Regions | Iterable[str] | None = None, channels: int = 1
     ) -> None:
-        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        for size in self.shape:
-            check_count("every side of shape", size)
+        sides = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+        if len(sides) not in (1, 2):
+            raise ValueError(
+                f"shape must be (H, W) of an image or (N,) of a table, got {sides}; channels have their own"
+            )
+        self.shape = tuple(check_count("every side of shape", size) for size in sides)
         self.channels = check_count("channels", channels)
         self.num_elements = math.prod(self.shape)
         self.num_variables = self.num_elements * channels
@@ -57,6 +63,7 @@ class StagedModes:
         return other
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
+        check_count("n", n, 0)
         mode = draw_below(torch.full((n,), len(self.modes)), generator)
         step = draw_below(torch.full((n,), self.num_elements), generator)
         first = self._first[mode]  # (n, S)
@@ -90,16 +97,17 @@ class StagedModes:
         return {check_choice("mode", name, known): known[name] for name in names}
 
     def _as_region(self, name: str, region: Sequence[int] | Tensor) -> Tensor:
-        given = torch.as_tensor(region)
+        given = as_tensor(f"region {name!r}", region)
         if given.dtype == torch.bool:
-            if given.numel() != self.num_elements:
-                raise ValueError(f"region {name!r} must have {self.num_elements} entries, got {given.numel()}")
+            if given.shape not in (self.shape, (self.num_elements,)):
+                wanted = f"shape {self.shape} or {self.num_elements} entries"
+                raise ValueError(f"region {name!r} must have {wanted}, got shape {tuple(given.shape)}")
             return given.reshape(-1)
         chosen = self._whole() & False
-        given = given.long()
-        if bool(((given < 0) | (given >= self.num_elements)).any()):
-            raise ValueError(f"region {name!r} must hold elements 0..{self.num_elements - 1}, got {given.tolist()}")
-        chosen[given] = True
+        index = given.long()
+        if given.ndim != 1 or bool(((index != given) | (index < 0) | (index >= self.num_elements)).any()):
+            raise ValueError(f"region {name!r} must list elements 0..{self.num_elements - 1}, got {given.tolist()}")
+        chosen[index] = True
         return chosen
 
     def _whole(self) -> Tensor:
