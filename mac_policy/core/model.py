@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from mac_policy.checks import check_count, check_positive
-from mac_policy.core.checks import check_disjoint, check_mask
+from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values, check_weights
 from mac_policy.core.factorization import Factorization, TrainingMasks
 from mac_policy.core.heads import Conditional, Head
+from mac_policy.core.heads.base import at_least_float32
 from mac_policy.core.networks import SetNetwork
+from mac_policy.core.task import Task, in_fewer_steps, portions
 
 
 class AnyOrderModel(nn.Module):
@@ -22,13 +22,19 @@ class AnyOrderModel(nn.Module):
     x: values (B, N). evidence, query, given, missing: bool (B, N), or one row (N,) for all. context: (B, C).
     A missing variable has no value: it is never seen and never asked.
 
+    >>> from mac_policy.core import MaskTuned, UniformCardinality
+    >>> from mac_policy.core.heads import GaussianMixture
+    >>> from mac_policy.core.networks import MLP
     >>> head = GaussianMixture(5)
     >>> network = MLP(num_variables=9, num_features=head.num_features, num_params=head.num_params)
     >>> model = AnyOrderModel(network, head)
-    >>> model.log_prob(x, query, given, factorization=MaskTuned(UniformCardinality(9)))  # (B,)
+    >>> given = torch.arange(9) < 4
+    >>> model.log_prob(torch.zeros(2, 9), ~given, given, factorization=MaskTuned(UniformCardinality(9))).shape
+    torch.Size([2])
 
     `rows_per_pass` bounds the memory of log_prob: conditionals of different rows and steps share network passes.
-    `validate=False` skips the checks of values and masks in hot loops.
+    `validate=False` skips the checks of values in hot loops; shapes are always checked. A `generator` is one of the
+    CPU, wherever the model is: paths and values are drawn there and moved.
     """
 
     def __init__(self, network: SetNetwork, head: Head, *, rows_per_pass: int = 1024, validate: bool = True) -> None:
@@ -39,11 +45,20 @@ class AnyOrderModel(nn.Module):
         self.validate = validate
 
     def conditionals(
-        self, x: Tensor, evidence: Tensor, context: Tensor | None = None, mode: Tensor | None = None
+        self,
+        x: Tensor,
+        evidence: Tensor,
+        context: Tensor | None = None,
+        mode: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> Conditional:
         """p(x_i | x_evidence) for every variable i at once, as distributions of batch shape (B, N)."""
-        x, evidence = self._check(x, evidence, "evidence")
-        conditionals: Conditional = self.head(self._params(x, evidence, self.network.encode(context), mode))
+        check_values(x, self.num_variables)
+        evidence = check_mask("evidence", evidence, len(x), self.num_variables)
+        if self.validate:
+            self.head.check(x, evidence)
+        params = self._params(x, evidence, self._encode(context, len(x)), mode)
+        conditionals: Conditional = self.head(params, generator=generator)
         return conditionals
 
     def loss(
@@ -58,12 +73,13 @@ class AnyOrderModel(nn.Module):
 
         Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
         """
-        evidence, weights = masks.evidence, masks.weights
+        evidence, weights = self._training_masks(masks, x)
         if missing is not None:
             missing = check_mask("missing", missing, len(x), self.num_variables)
             evidence, weights = evidence & ~missing, weights.masked_fill(missing, 0.0)
-        x, evidence = self._check(x, evidence, "evidence", also=weights > 0)
-        params = self._params(x, evidence, self.network.encode(context), masks.mode)
+        if self.validate:
+            self.head.check(x, evidence | (weights > 0))
+        params = self._params(x, evidence, self._encode(context, len(x)), masks.mode)
         asked = weights.reshape(-1).nonzero()[:, 0]
         losses = self.head.loss(
             params.reshape(-1, params.shape[-1])[asked],
@@ -115,23 +131,27 @@ class AnyOrderModel(nn.Module):
         """x with all that is not given (nor missing) drawn along the path; (B, N), or (num_samples, B, N) if > 1.
 
         `steps` below the number of variables fills several of them in one pass, as if they were independent. A
-        temperature T draws each conditional from a density proportional to p^(1/T), component by component.
+        temperature T draws each conditional from a density proportional to p^(1/T), of mixtures of Gaussians
+        component by component. Whole numbers in x become floating-point ones where the head has real values.
         """
+        check_values(x, self.num_variables)
         check_count("num_samples", num_samples)
         check_positive("temperature", temperature)
         if steps is not None:
             check_count("steps", steps)
+        if not self.head.discrete and not x.is_floating_point():
+            x = x.to(torch.get_default_dtype())
         given = check_mask("given", given, len(x), self.num_variables)
         query = ~given if missing is None else ~given & ~check_mask("missing", missing, len(x), self.num_variables)
         task = self._task(x, query, given, missing, factorization, context, know_query=False).repeat(num_samples)
         ranks = factorization.ranks(task.query, task.given, generator).to(x.device)
         if steps is not None:
-            ranks = _in_fewer_steps(ranks, task.query, steps)
+            ranks = in_fewer_steps(ranks, task.query, steps)
         filled = self._fill(task, ranks, temperature, generator)
         filled = torch.where(task.query, filled, x.repeat(num_samples, 1))
         return filled if num_samples == 1 else filled.view(num_samples, *x.shape)
 
-    def _fill(self, task: _Task, ranks: Tensor, temperature: float, generator: torch.Generator | None) -> Tensor:
+    def _fill(self, task: Task, ranks: Tensor, temperature: float, generator: torch.Generator | None) -> Tensor:
         x = task.x.clone()
         last = int(ranks.masked_fill(~task.query, -1).max()) if ranks.numel() else -1
         for step in range(last + 1):
@@ -143,11 +163,11 @@ class AnyOrderModel(nn.Module):
             x[row, variable] = conditional.sample(temperature, generator).to(x.dtype)
         return x
 
-    def _path_log_prob(self, task: _Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
+    def _path_log_prob(self, task: Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
         ranks = factorization.ranks(task.query, task.given, generator).to(task.x.device)
         features = self.head.features(task.x)
         parts, owners = [], []
-        for rows, steps in _work(ranks, task.query, self.rows_per_pass):
+        for rows, steps in portions(ranks, task.query, self.rows_per_pass):
             rank = ranks[rows]
             item, variable = (rank == steps[:, None]).nonzero(as_tuple=True)
             part = task.rows(rows)
@@ -156,7 +176,8 @@ class AnyOrderModel(nn.Module):
             parts.append(conditional.log_prob(task.x[rows[item], variable]))
             owners.append(rows[item])
         if not parts:
-            return task.x.new_zeros(len(task.x), dtype=torch.get_default_dtype())
+            like = at_least_float32(next(self.network.parameters()))
+            return task.x.new_zeros(len(task.x), dtype=like.dtype)
         terms = torch.cat(parts)
         return terms.new_zeros(len(task.x)).index_add(0, torch.cat(owners), terms)
 
@@ -174,12 +195,13 @@ class AnyOrderModel(nn.Module):
         factorization: Factorization,
         context: Tensor | None,
         know_query: bool = True,
-    ) -> _Task:
+    ) -> Task:
         if factorization.num_variables != self.num_variables:
             raise ValueError(
                 f"the factorization is over {factorization.num_variables} variables, "
                 f"the model over {self.num_variables}"
             )
+        check_values(x, self.num_variables)
         query = check_mask("query", query, len(x), self.num_variables)
         given = torch.zeros_like(query) if given is None else given
         given = check_mask("given", given, len(x), self.num_variables)
@@ -189,49 +211,28 @@ class AnyOrderModel(nn.Module):
             check_disjoint(missing, query, ("missing", "query"))
             check_disjoint(missing, given, ("missing", "given"))
         known = query | given if know_query else given
-        x, _ = self._check(x, known, "query and given" if know_query else "given")
+        if self.validate:
+            self.head.check(x, known)
         x = torch.where(known, x, torch.zeros_like(x))
         mode = factorization.path_mode(len(x))
-        return _Task(x, query, given, self.network.encode(context), None if mode is None else mode.to(x.device))
+        return Task(x, query, given, self._encode(context, len(x)), None if mode is None else mode.to(x.device))
 
-    def _check(self, x: Tensor, seen: Tensor, name: str, also: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        if x.ndim != 2 or x.shape[1] != self.num_variables:
-            raise ValueError(f"x must have shape (rows, {self.num_variables}), got {tuple(x.shape)}")
-        seen = check_mask(name, seen, len(x), self.num_variables)
+    def _encode(self, context: Tensor | None, rows: int) -> Tensor | None:
+        """What the network reads in the context, once for all that follows."""
+        encoded = self.network.encode(context)
+        if context is not None:
+            check_rows("context", context, rows)
+            if self.validate:
+                check_finite("context", context)
+        return encoded
+
+    def _training_masks(self, masks: TrainingMasks, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Evidence and weights, checked; both (B, N)."""
+        check_values(x, self.num_variables)
+        evidence = check_mask("evidence", masks.evidence, len(x), self.num_variables)
+        check_rows("weights", masks.weights, len(x))
+        if masks.weights.shape != x.shape:
+            raise ValueError(f"weights must have the shape of x, {tuple(x.shape)}, got {tuple(masks.weights.shape)}")
         if self.validate:
-            self.head.check(x, seen if also is None else seen | also)
-        return x, seen
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What is asked of every row. x is zero where it is not known."""
-
-    x: Tensor  # (B, N)
-    query: Tensor  # (B, N)
-    given: Tensor  # (B, N)
-    encoded: Tensor | None  # (B, H) the context, read once
-    mode: Tensor | None  # (B,)
-
-    def rows(self, rows: Tensor) -> _Task:
-        encoded = None if self.encoded is None else self.encoded[rows]
-        mode = None if self.mode is None else self.mode[rows]
-        return _Task(self.x[rows], self.query[rows], self.given[rows], encoded, mode)
-
-    def repeat(self, times: int) -> _Task:
-        return self if times == 1 else self.rows(torch.arange(len(self.x), device=self.x.device).repeat(times))
-
-
-def _work(ranks: Tensor, query: Tensor, rows_per_pass: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """All (row, step) pairs that have something to answer, in portions of at most rows_per_pass."""
-    num_steps = ranks.masked_fill(~query, -1).amax(1) + 1  # (B,): ranks have no gaps
-    steps = torch.arange(int(num_steps.max()) if len(num_steps) else 0, device=ranks.device)
-    rows, step = (steps < num_steps[:, None]).nonzero(as_tuple=True)
-    return zip(rows.split(rows_per_pass), step.split(rows_per_pass), strict=True) if len(rows) else iter(())
-
-
-def _in_fewer_steps(ranks: Tensor, query: Tensor, steps: int) -> Tensor:
-    """Ranks 0..q-1 of each row spread evenly over at most `steps` steps."""
-    num_steps = ranks.masked_fill(~query, -1).amax(1, keepdim=True) + 1
-    merged = ranks * steps // num_steps.clamp(min=1)
-    return torch.where(query & (num_steps > steps), merged, ranks)
+            check_weights(masks.weights, evidence)
+        return evidence, masks.weights

@@ -48,7 +48,12 @@ class SetNetwork(nn.Module, ABC):
             raise ValueError(f"context is None: this network needs one of shape (B, {self.context_dim})")
         if context is not None and self.context_dim == 0:
             raise ValueError("context is given: this network was built with context_dim=0 and takes none")
-        if context is not None and (context.ndim != 2 or context.shape[1] != self.context_dim):
+        if context is None:
+            return
+        if not isinstance(context, Tensor) or not context.is_floating_point():
+            kind = context.dtype if isinstance(context, Tensor) else type(context).__name__
+            raise ValueError(f"context is of type {kind}: it must be a tensor of floating-point numbers")
+        if context.ndim != 2 or context.shape[1] != self.context_dim:
             raise ValueError(f"context has shape {tuple(context.shape)}: it must be (B, {self.context_dim})")
 
     def _visible(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
@@ -74,6 +79,8 @@ class SetNetwork(nn.Module, ABC):
         if (encoded is None) != (self.context_dim == 0):
             state = "missing" if encoded is None else "given"
             raise ValueError(f"encoded context is {state}: this network has context_dim={self.context_dim}")
+        if encoded is not None and len(encoded) != batch:
+            raise ValueError(f"encoded context has {len(encoded)} rows: it must have one for each of the {batch} rows")
         if (mode is None) != (self.num_modes == 0):
             state = "missing" if mode is None else "given"
             raise ValueError(f"mode is {state}: this network has num_modes={self.num_modes}")
