@@ -54,6 +54,7 @@ class Factorization(Protocol):
 class UniformOrder:
     """ARDM: a random order, a uniform step of it, all unseen variables weighted alike.
 
+    >>> from mac_policy.core import UniformOrder
     >>> masks = UniformOrder(9).training_masks(4)
     """
 
@@ -86,6 +87,7 @@ class MaskTuned:
     The paper's MAC is the default; its ablations are protocol='random', cardinality_reweighting=False, and
     path_weighting='last' (ablation A). For N <= 16 masks come from an exact table, beyond from exact paths.
 
+    >>> from mac_policy.core import MaskTuned, UniformCardinality
     >>> masks = MaskTuned(UniformCardinality(9)).training_masks(4)
     """
 

@@ -77,7 +77,7 @@ def induced_mask_distribution(
 
     With cardinality reweighting D(e) is multiplied by 1 + |e| and normalised again.
 
-    >>> from mac_policy.core import UniformCardinality
+    >>> from mac_policy.core import UniformCardinality, induced_mask_distribution
     >>> table = induced_mask_distribution(UniformCardinality(12))
     >>> round(table[1].item(), 6)  # only variable 0 is seen
     0.076389

@@ -60,6 +60,7 @@ class UniformCardinality(ExchangeableMasks):
 
     The default 1..N is the law of marginal queries; evidence of a conditional query has 0..N-1.
 
+    >>> from mac_policy.core import UniformCardinality
     >>> UniformCardinality(9).sample(4).shape
     torch.Size([4, 9])
     """

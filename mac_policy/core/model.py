@@ -22,7 +22,8 @@ class AnyOrderModel(nn.Module):
     x: values (B, N). evidence, query, given, missing: bool (B, N), or one row (N,) for all. context: (B, C).
     A missing variable has no value: it is never seen and never asked.
 
-    >>> from mac_policy.core import MaskTuned, UniformCardinality
+    >>> import torch
+    >>> from mac_policy.core import AnyOrderModel, MaskTuned, UniformCardinality
     >>> from mac_policy.core.heads import GaussianMixture
     >>> from mac_policy.core.networks import MLP
     >>> head = GaussianMixture(5)

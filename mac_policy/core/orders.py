@@ -1,5 +1,6 @@
 """Canonical orders: an order is a long tensor (N,), order[j] being the variable at position j.
 
+>>> from mac_policy.core.orders import strided
 >>> strided(6, 2)
 tensor([0, 2, 4, 1, 3, 5])
 """
