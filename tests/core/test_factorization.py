@@ -32,6 +32,15 @@ SETTINGS = [
 ]
 
 
+class CoinMasks:
+    """Any object with sample and num_variables serves; this one gives no probabilities."""
+
+    num_variables = 20
+
+    def sample(self, n, generator=None):
+        return torch.rand((n, 20), generator=generator) < 0.2
+
+
 def entropy(law: torch.Tensor) -> float:
     return float(-(law[law > 0] * law[law > 0].log()).sum())
 
@@ -201,6 +210,14 @@ def test_training_weights_are_a_law_over_unseen_variables(factorization):
     assert torch.equal(masks.weights, again.weights)
 
 
+@pytest.mark.parametrize("factorization", [UniformOrder(6), MaskTuned(UniformCardinality(6)), MaskTuned(CoinMasks())])
+def test_parallel_weights_are_the_mean_over_what_is_unseen(factorization):
+    masks = factorization.training_masks(200, torch.Generator().manual_seed(0))
+    for evidence, weights in zip(masks.evidence.tolist(), masks.weights.tolist(), strict=True):
+        share = 1 / evidence.count(False)
+        assert weights == pytest.approx([0.0 if seen else share for seen in evidence])
+
+
 def test_uniform_order_draws_edges_uniform_in_cardinality():
     evidence = UniformOrder(4).training_masks(40_000, torch.Generator().manual_seed(0)).evidence
     law = UniformCardinality(4, 0, 3).log_prob(all_masks(4)).exp()
@@ -236,54 +253,6 @@ def test_random_ranks_are_uniform_permutations_of_the_queried(factorization):
     assert chi_square_p(counts[counts > 0], torch.full((6,), 1 / 6)) > 1e-4
 
 
-def test_image_modes_fill_the_second_region_last():
-    modes = StagedModes((4, 4))
-    everything = torch.ones(200, 16, dtype=torch.bool)
-    for name, inner_last in {"interior": True, "exterior": False}.items():
-        ranks = modes.at(name).ranks(everything, ~everything, torch.Generator().manual_seed(0))
-        inner = ranks.view(-1, 4, 4)[:, 1:3, 1:3].flatten(1)
-        assert (inner.amin(1) == 12).all() if inner_last else (inner.amax(1) == 3).all()
-    left = modes.at("left-right").ranks(everything, ~everything, torch.Generator().manual_seed(0)).view(-1, 4, 4)
-    assert (left[:, :, :2].flatten(1).amax(1) == 7).all()
-    bottom = modes.at("bottom-top").ranks(everything, ~everything, torch.Generator().manual_seed(0)).view(-1, 4, 4)
-    assert (bottom[:, 2:].flatten(1).amax(1) == 7).all()
-
-
-def test_staged_training_masks_are_what_ranks_walk():
-    """Evidence at a uniform step of the walk: the same law from training_masks and from cutting ranks."""
-    modes = StagedModes((4,), {"b last": [0, 1, 2]})
-    g = torch.Generator().manual_seed(0)
-    trained = modes.training_masks(30_000, g)
-    everything = torch.ones(30_000, 4, dtype=torch.bool)
-    ranks = modes.ranks(everything, ~everything, g)
-    walked = ranks < torch.randint(0, 4, (30_000, 1), generator=g)
-    law = torch.bincount(mask_codes(walked), minlength=16) / 30_000
-    counts = torch.bincount(mask_codes(trained.evidence), minlength=16)
-    assert (counts[law == 0] == 0).all()
-    torch.testing.assert_close(counts / 30_000, law, atol=0.012, rtol=0)
-    last = trained.evidence[:, :3].all(1)
-    assert (trained.weights[last] == torch.tensor([0.0, 0, 0, 1])).all()
-
-
-def test_channels_of_an_element_are_activated_together():
-    modes = StagedModes((2, 3), channels=3)
-    evidence = modes.training_masks(100, torch.Generator().manual_seed(0)).evidence.view(100, 3, 6)
-    assert torch.equal(evidence[:, 0], evidence[:, 1])
-    query = torch.ones(100, 18, dtype=torch.bool)
-    ranks = modes.ranks(query, ~query).view(100, 3, 6)
-    assert torch.equal(ranks[:, 0], ranks[:, 2])
-    assert torch.equal(ranks[:, 0].sort(1).values, torch.arange(6).expand(100, 6))
-
-
-class CoinMasks:
-    """Any object with sample and num_variables serves; this one gives no probabilities."""
-
-    num_variables = 20
-
-    def sample(self, n, generator=None):
-        return torch.rand((n, 20), generator=generator) < 0.2
-
-
 @pytest.mark.parametrize("query", ["marginal", "conditional", "both"])
 def test_a_distribution_that_only_samples_serves(query):
     masks = MaskTuned(CoinMasks(), query=query, weights="edge").training_masks(500, torch.Generator().manual_seed(0))
@@ -301,20 +270,21 @@ def test_a_distribution_that_only_samples_serves(query):
         (lambda: MaskTuned(UniformCardinality(3), weights="none"), "'parallel', 'edge'"),
         (lambda: MaskTuned(UniformCardinality(3), path_weighting="max"), "'mean', 'sum', 'last'"),
         (lambda: MaskTuned(UniformCardinality(3), query="conditional", path_weighting="last"), "marginal queries"),
+        (lambda: MaskTuned(UniformCardinality(20), path_weighting="max"), "unknown path_weighting 'max'"),
+        (lambda: MaskTuned(UniformCardinality(20), protocol="first"), "unknown protocol 'first'"),
+        (lambda: MaskTuned(UniformCardinality(20), query="conditional", path_weighting="last"), "marginal queries"),
+        (lambda: MaskTuned(UniformCardinality(20), query="both", path_weighting="last"), "marginal queries"),
+        (lambda: MaskTuned(UniformCardinality(3), order="abc"), "order must be .*, got 'abc'"),
+        (lambda: MaskTuned(UniformCardinality(3), order=[2, 0]), r"permutation of 0..2, got \[2, 0\]"),
+        (lambda: UniformOrder(3).training_masks(-1), "n must be .* at least 0, got -1"),
+        (lambda: MaskTuned(UniformCardinality(3)).training_masks(-1), "n must be .* at least 0, got -1"),
+        (lambda: MaskTuned(UniformCardinality(3)).training_masks(2.5), "got 2.5"),
         (lambda: MaskTuned(UniformCardinality(30, 30), query="conditional", evidence_masks=UniformCardinality(30, 30)),
          "ask for nothing"),
         (lambda: MaskTuned(FixedMasks(torch.zeros(2, 30, dtype=torch.bool))).training_masks(3), "ask for nothing"),
         (lambda: MaskTuned(FixedMasks(torch.zeros(2, 3, dtype=torch.bool))), "ask for nothing"),
         (lambda: induced_mask_distribution(UniformCardinality(17)), "at most 16 variables, got 17"),
         (lambda: induced_mask_distribution(CoinMasks()), "CoinMasks has no log_prob"),
-        (lambda: StagedModes((4, 4), ["left-rigth"]), "did you mean 'left-right'"),
-        (lambda: StagedModes((4, 4), ["random", "random"]), "different names"),
-        (lambda: StagedModes((4, 4)).at("diagonal"), "unknown mode 'diagonal'"),
-        (lambda: StagedModes((4,), {}), "at least one region"),
-        (lambda: StagedModes((4,), {"a": [4]}), r"elements 0..3, got \[4\]"),
-        (lambda: StagedModes((4,), {"a": torch.ones(3, dtype=torch.bool)}), r"4 entries, got shape \(3,\)"),
-        (lambda: StagedModes((0, 4)), "shape"),
-        (lambda: StagedModes((4, 4), channels=0), "channels"),
         (lambda: UniformOrder(3).ranks(torch.ones(2, 3), torch.zeros(2, 3)), "query must be .*torch.bool"),
         (lambda: UniformOrder(3).ranks(QUERY, GIVEN), r"\(3, 4\)"),
         (lambda: UniformOrder(4).ranks(QUERY, QUERY), "variable 0 of row 0 is in both"),

@@ -152,6 +152,13 @@ def test_samples_are_values_the_head_can_have_and_depend_on_the_generator_only(n
     head.check(first, torch.ones(50, 3, dtype=torch.bool))
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_a_generator_of_the_cpu_serves_any_device(name):
+    head = make(name).to("meta")
+    params = torch.zeros(5, 3, head.num_params, dtype=torch.float64, device="meta")
+    assert head(params).sample(generator=torch.Generator()).device.type == "meta"
+
+
 @torch.no_grad()
 def test_samples_without_a_generator_are_new_each_time():
     conditional = Gaussian()(torch.zeros(5, 2))
@@ -193,7 +200,7 @@ def test_samples_at_a_temperature_follow_the_power_of_the_density(name, temperat
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, "1"])
 def test_temperature_must_be_positive(name, temperature):
     head = make(name)
     with pytest.raises(ValueError, match="temperature"):
@@ -328,6 +335,9 @@ def test_wrong_number_of_parameters_is_named(name):
         (lambda: GaussianMixture(0), "num_components.*got 0"),
         (lambda: GaussianMixture(3, min_log_std=1.0), "min_log_std is 1.0"),
         (lambda: Gaussian(min_log_std=-20.0), "min_log_std is -20.0"),
+        (lambda: Gaussian(min_log_std="low"), "min_log_std is 'low'"),
+        (lambda: EnergyTilted(2, regulariser="much"), "regulariser.*got 'much'"),
+        (lambda: EnergyTilted(2, energy_clip="30"), "energy_clip.*got '30'"),
         (lambda: DiscretizedLogisticMixture(1), "num_levels.*got 1"),
         (lambda: DiscretizedLogisticMixture(257), "2..256, got 257"),
         (lambda: DiscretizedLogisticMixture(4, num_components=0), "num_components.*got 0"),

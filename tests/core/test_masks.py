@@ -1,9 +1,12 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from mac_policy.checks import check_count, check_positive
 from mac_policy.core import orders
 from mac_policy.core.masks import Bernoulli, FixedMasks, UniformCardinality, all_masks, mask_codes
 from mac_policy.core.subsets import draw_below, draw_linear, first_elements, subsets_within, uniform_subsets
@@ -85,6 +88,55 @@ def test_same_seed_same_masks_and_global_state_untouched(masks):
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("n", [14, 70])
+def test_a_long_list_of_masks_is_looked_up_in_little_memory(n):
+    g = torch.Generator().manual_seed(0)
+    known = torch.rand((300, n), generator=g) < 0.5
+    known[150:] = known[:150]  # a mask may be listed twice
+    probabilities = torch.rand(300, generator=g, dtype=torch.float64)
+    asked = torch.cat([known[100:200], torch.rand((2000, n), generator=g) < 0.5])
+    plain = [
+        sum(p for k, p in zip(known.tolist(), probabilities.tolist(), strict=True) if k == a) for a in asked.tolist()
+    ]
+    with Largest() as largest:
+        found = FixedMasks(known, probabilities).log_prob(asked).exp()
+    torch.testing.assert_close(found, torch.tensor(plain, dtype=torch.float64) / probabilities.sum())
+    assert largest.size <= 2 * len(asked) * n
+
+
+class Largest(TorchDispatchMode):
+    """Notes how many entries the largest tensor made has."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for made in out if isinstance(out, tuple) else (out,):
+            if isinstance(made, torch.Tensor):
+                self.size = max(self.size, made.numel())
+        return out
+
+
+def test_sizes_may_be_numpys():
+    assert UniformCardinality(np.int64(4), np.int32(1)).sample(np.int64(3)).shape == (3, 4)
+    assert type(check_count("n", np.int64(4))) is int
+    assert check_positive("t", np.float32(0.5)) == 0.5
+
+
+@pytest.mark.parametrize(
+    "value", [True, np.bool_(True), 1.0, np.float64(2.0), "3", None, [1], torch.tensor(3), math.nan]
+)
+def test_what_is_no_whole_number_is_no_count(value):
+    with pytest.raises(ValueError, match="n must be a whole number of at least 1, got"):
+        check_count("n", value)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, 0, -1.0, math.nan, math.inf, [1.0]])
+def test_what_is_no_number_above_zero_is_not_positive(value):
+    with pytest.raises(ValueError, match="t must be a finite number above 0, got"):
+        check_positive("t", value)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -93,6 +145,14 @@ def test_same_seed_same_masks_and_global_state_untouched(masks):
         (lambda: UniformCardinality(3, 0, 4), "<= 3, got 0, 4"),
         (lambda: Bernoulli(3, 1.2), r"\[0, 1\], got 1.2"),
         (lambda: Bernoulli(3, math.nan), "got nan"),
+        (lambda: Bernoulli(3, "a"), r"\[0, 1\], got 'a'"),
+        (lambda: UniformCardinality(3, 1.5), "low must be a whole number of at least 0, got 1.5"),
+        (lambda: UniformCardinality(3, 1, "3"), "high must be .* got '3'"),
+        (lambda: UniformCardinality(3).sample(-1), "n must be .* at least 0, got -1"),
+        (lambda: Bernoulli(3, 0.5).sample(-1), "n must be .* at least 0, got -1"),
+        (lambda: FixedMasks(SUBSETS).sample(-1), "n must be .* at least 0, got -1"),
+        (lambda: FixedMasks("ab"), "masks must be .* got 'ab'"),
+        (lambda: FixedMasks(SUBSETS, "ab"), "probabilities must be .* got 'ab'"),
         (lambda: FixedMasks(torch.zeros(0, 3, dtype=torch.bool)), r"got \(0, 3\)"),
         (lambda: FixedMasks(torch.zeros(2, 3)), "torch.bool"),
         (lambda: FixedMasks(SUBSETS, torch.tensor([1.0])), "2 numbers"),
