@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from mac_policy.core.networks import MLP, SetNetwork, Transformer, TrunkQuery, UNet
-from mac_policy.core.networks.embeddings import sinusoidal
+from mac_policy.core.networks.embeddings import StepEmbedding, sinusoidal
+from mac_policy.core.networks.image_blocks import Attention, Stage
 
 ROWS, FEATURES, PARAMS, CONTEXT, MODES = 6, 2, 5, 4, 3
 SIZES = {"num_features": FEATURES, "num_params": PARAMS, "context_dim": CONTEXT}
@@ -159,6 +161,8 @@ def test_wrong_inputs_are_named(name):
         "evidence has shape": (features, evidence[:, 1:], encoded, mode),
         "torch.bool": (features, evidence.long(), encoded, mode),
         "context is missing": (features, evidence, None, mode),
+        "encoded context has 5 rows: it must have one for each of the 6 rows": (features, evidence, encoded[1:], mode),
+        "encoded context has 1 rows": (features, evidence, encoded[:1], mode),
         "mode is missing": (features, evidence, encoded, None),
         "mode has shape": (features, evidence, encoded, mode[1:]),
         rf"mode\[0\] is {MODES}.*0..{MODES - 1}": (features, evidence, encoded, torch.full_like(mode, MODES)),
@@ -166,7 +170,13 @@ def test_wrong_inputs_are_named(name):
     for message, arguments in wrong.items():
         with pytest.raises(ValueError, match=message):
             network(*arguments)
-    for message, bad in {"context is None": None, "context has shape": context[:, 1:]}.items():
+    refused = {
+        "context is None": None,
+        "context has shape": context[:, 1:],
+        "context is of type torch.int64": context.long(),
+        "context is of type list": context.tolist(),
+    }
+    for message, bad in refused.items():
         with pytest.raises(ValueError, match=message):
             network.encode(bad)
     with pytest.raises(ValueError, match="mode is given"):
@@ -219,6 +229,54 @@ def test_unet_variables_are_channel_major():
         assert torch.equal(seen["params"][:, 7 * c : 7 * c + 7, h, w], out[:, i])
 
 
+def unet_for_hooks(**settings) -> UNet:
+    return UNet(shape=(1, 8, 8), num_features=1, num_params=2, base_channels=8, blocks=2, layers=2, **settings).eval()
+
+
+def test_unet_hands_every_step_down_to_its_step_up():
+    network = unet_for_hooks()
+    down, handed = [], []
+    network.input.register_forward_hook(lambda module, arguments, out: down.append(out))
+    for step in network.down:
+        step.register_forward_hook(lambda module, arguments, out: down.append(out))
+    for step in network.up:
+        if isinstance(step, Stage):
+            step.register_forward_pre_hook(lambda module, arguments: handed.append(arguments[0]))
+    network(torch.randn(2, 64, 1), torch.rand(2, 64) < 0.5)
+    assert len(down) == len(handed) == 6
+    for skip, inputs in zip(reversed(down), handed, strict=True):
+        assert skip.abs().sum() > 0
+        assert torch.equal(inputs[:, -skip.shape[1] :], skip)
+
+
+@pytest.mark.parametrize(("attention_size", "attending"), [(0, 1), (4, 6), (8, 11)])
+def test_unet_attends_at_the_resolutions_asked_for(attention_size, attending):
+    """One in the middle always; two blocks down and three up at 4 x 4, and as many at 8 x 8."""
+    network = unet_for_hooks(attention_size=attention_size)
+    features, evidence = torch.randn(2, 64, 1), torch.rand(2, 64) < 0.5
+    reference = network(features, evidence)
+    layers = [module for module in network.modules() if isinstance(module, Attention)]
+    assert len(layers) == attending
+    for attention in layers:
+        value = attention.merge.weight.clone()
+        with torch.no_grad():
+            attention.merge.weight += 0.5
+        assert not torch.equal(network(features, evidence), reference)
+        with torch.no_grad():
+            attention.merge.weight.copy_(value)
+
+
+def test_attention_lets_far_pixels_be_seen():
+    attention = Attention(8, heads=2)
+    image = torch.randn(1, 8, 6, 6)
+    out = attention(image)
+    changed = image.clone()
+    swapped = [3, 2, 1, 0, 7, 6, 5, 4]  # within the norm's two groups, whose mean and variance stay
+    changed[:, :, 0, 0] = changed[:, swapped, 0, 0]
+    assert (attention(changed) - out)[:, :, 5, 5].abs().max() > 1e-6
+    assert not torch.equal(out, image)
+
+
 def test_the_mlp_of_the_paper_has_its_size():
     network = MLP(num_variables=9, num_features=1, num_params=60, context_dim=30, width=2048, depth=8)
     hidden = [m for m in network.hidden if isinstance(m, torch.nn.Linear)]
@@ -230,6 +288,22 @@ def test_step_embedding_tells_all_counts_apart():
     assert table.shape == (3073, 32)
     assert torch.pdist(table[::16]).min() > 1e-2
     assert (table[1:] - table[:-1]).norm(dim=1).min() > 1e-2
+
+
+def test_step_embedding_is_a_function_of_how_much_is_seen():
+    evidence = torch.tensor([[True, False, False, False], [False, False, True, False], [True, True, False, True]])
+    embedded = StepEmbedding(8)(evidence, torch.float64)
+    assert embedded.shape == (3, 8)
+    assert torch.equal(embedded[0], embedded[1])
+    assert (embedded[0] - embedded[2]).abs().max() > 0.1
+    torch.testing.assert_close(embedded, sinusoidal(1000 * torch.tensor([0.25, 0.25, 0.75]).double(), 8))
+
+
+@pytest.mark.parametrize("make", [MLP, Transformer], ids=["mlp", "transformer"])
+def test_sizes_may_be_numpys(make):
+    four = np.int64(4)
+    network = make(num_variables=four, num_features=np.int32(1), num_params=four, width=np.int64(8))
+    assert network(torch.zeros(2, 4, 1), torch.ones(2, 4, dtype=torch.bool)).shape == (2, 4, 4)
 
 
 SMALL = {"num_variables": 4, "num_features": 1, "num_params": 2}
