@@ -9,7 +9,7 @@ from typing import Any
 import hydra
 import torch
 from _cli import clean_errors
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -21,11 +21,12 @@ from mac_policy.core.masks import all_masks, mask_codes
 from mac_policy.core.paths import SimulatedPaths
 from mac_policy.provenance import run_record, write_json
 
-PATHS: dict[str, dict[str, object]] = {
-    "w-RND": {"protocol": "random"},
-    "w-MAC": {},
-    "w-MAC+CR": {"cardinality_reweighting": True},
-    "w-MAC-edge": {"path_weighting": "sum"},
+PLAIN = {"query": "marginal", "protocol": "largest", "path_weighting": "mean", "cardinality_reweighting": False}
+PATHS: dict[str, dict[str, Any]] = {
+    "w-RND": PLAIN | {"protocol": "random"},
+    "w-MAC": PLAIN,
+    "w-MAC+CR": PLAIN | {"cardinality_reweighting": True},
+    "w-MAC-edge": PLAIN | {"path_weighting": "sum"},
 }
 
 
@@ -41,9 +42,8 @@ def sampled_columns(n: int, samples: int, seed: int) -> dict[str, Tensor]:
     g = torch.Generator().manual_seed(seed)
     masks = UniformCardinality(n)
 
-    def path(settings: dict[str, object]) -> Callable[[int], Tensor]:
-        full = {"protocol": "largest", "path_weighting": "mean", "cardinality_reweighting": False} | settings
-        law = SimulatedPaths(masks, None, query="marginal", **full)
+    def path(settings: dict[str, Any]) -> Callable[[int], Tensor]:
+        law = SimulatedPaths(masks, None, **settings)
         return lambda count: law.sample(count, False, g).evidence
 
     draws = {"M": lambda count: masks.sample(count, g)} | {name: path(settings) for name, settings in PATHS.items()}
@@ -67,9 +67,19 @@ def name_of(row: int, n: int) -> str:
     return "".join("1" if row >> i & 1 else "0" for i in range(n))
 
 
+def wanted_rows(rows: Any) -> list[str]:
+    """Masks as they were typed: YAML reads 100000000000 as a number and 011111111110 as one in base eight."""
+    texts = [str(row) for row in rows] if isinstance(rows, ListConfig) else []
+    bad = next((text for text in texts if not text or set(text) - {"0", "1"}), None)
+    if not isinstance(rows, ListConfig) or bad is not None:
+        found = rows if bad is None else bad
+        raise ValueError(f"rows must be a list of masks written in 0 and 1, such as rows=[1000,1110], got {found!r}")
+    return texts
+
+
 def shown_rows(wanted: list[str], law: Tensor, n: int, at_least: int = 8) -> list[str]:
     """The wanted masks that have n digits, then the likeliest until there are enough."""
-    fitting = [mask for mask in wanted if len(mask) == n and set(mask) <= {"0", "1"}]
+    fitting = [mask for mask in wanted if len(mask) == n]
     likeliest = [name_of(int(row), n) for row in law.argsort(descending=True, stable=True)[: 2 * at_least]]
     return (fitting + [mask for mask in likeliest if mask not in fitting])[: max(at_least, len(fitting))]
 
@@ -77,16 +87,17 @@ def shown_rows(wanted: list[str], law: Tensor, n: int, at_least: int = 8) -> lis
 def results(
     config: DictConfig, exact: dict[str, Tensor], sampled: dict[str, Tensor], rows: list[str]
 ) -> dict[str, Any]:
-    def column(law: Tensor) -> dict[str, Any]:
-        per_million = {name_of(row, config.n): float(p) * 1e6 for row, p in enumerate(law) if p > 0}
-        return {"entropy": entropy(law), "per_million": per_million}
+    def column(name: str, law: Tensor) -> dict[str, Any]:
+        per_million = {name_of(row, config.n): p * 1e6 for row, p in enumerate(law.tolist())}
+        settings = {"masks": f"UniformCardinality({config.n})"} | PATHS.get(name, {})
+        return {"settings": settings, "entropy": entropy(law), "per_million": per_million}
 
     return run_record(config.seed) | {
         "n": config.n,
         "samples": config.samples,
         "rows": rows,
-        "columns": {name: column(law) for name, law in exact.items()},
-        "sampled": {name: column(law) for name, law in sampled.items()},
+        "columns": {name: column(name, law) for name, law in exact.items()},
+        "sampled": {name: column(name, law) for name, law in sampled.items()},
     }
 
 
@@ -99,8 +110,7 @@ def print_table(record: dict[str, Any]) -> None:
         table.add_column(name, justify="right")
     for mask in record["rows"]:
         cells = [
-            f"{record['columns'][name]['per_million'].get(mask, 0):.0f}"
-            f"\n({record['sampled'][name]['per_million'].get(mask, 0):.0f})"
+            f"{record['columns'][name]['per_million'][mask]:.0f}\n({record['sampled'][name]['per_million'][mask]:.0f})"
             for name in record["columns"]
         ]
         table.add_row(mask, *cells)
@@ -118,8 +128,8 @@ def draw_plot(record: dict[str, Any], path: Path) -> Path:
     names = list(record["columns"])
     width = 0.8 / len(names)
     for i, name in enumerate(names):
-        exact = [record["columns"][name]["per_million"].get(mask, 0) for mask in record["rows"]]
-        drawn = [record["sampled"][name]["per_million"].get(mask, 0) for mask in record["rows"]]
+        exact = [record["columns"][name]["per_million"][mask] for mask in record["rows"]]
+        drawn = [record["sampled"][name]["per_million"][mask] for mask in record["rows"]]
         places = [row + (i - (len(names) - 1) / 2) * width for row in range(len(exact))]
         bars.bar(places, exact, width, label=name, color=f"C{i}")
         bars.plot(places, drawn, "k_", markersize=7, label="sampled" if name == names[-1] else None)
@@ -141,12 +151,14 @@ def main(config: DictConfig) -> None:
     if check_count("n", config.n) > LARGEST_TABLE:
         raise ValueError(f"n must be at most {LARGEST_TABLE} for an exact table of 2^n masks, got {config.n}")
     check_count("samples", config.samples)
+    check_count("seed", config.seed, 0)
+    wanted = wanted_rows(config.rows)
+    out = Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)  # before the work: a folder that cannot be made costs nothing
     exact = exact_columns(config.n)
     sampled = sampled_columns(config.n, config.samples, config.seed)
-    # YAML reads 100000000000 as a number and 011111111110 as one in base eight, so rows are taken as they were typed.
-    record = results(config, exact, sampled, shown_rows([str(r) for r in config.rows], exact["w-MAC+CR"], config.n))
+    record = results(config, exact, sampled, shown_rows(wanted, exact["w-MAC+CR"], config.n))
     print_table(record)
-    out = Path(config.out)
     path = write_json(out / "results.json", record)
     print(f"plot: {draw_plot(record, out / 'mask_distribution.png')}")
     print(path)
