@@ -17,9 +17,9 @@ class UNet(SetNetwork):
     ``layers`` resolutions (each further one halves the image and doubles the channels) of ``blocks`` residual
     blocks on the way down and, with skip connections, ``blocks`` + 1 on the way up. ``layers=1`` keeps the
     full resolution throughout: ARDM's and MAC's network for 32 x 32 images is ``blocks=32`` and 256 channels.
-    Attention follows every block at resolutions up to ``attention_size``, and one in the middle always. The step (share of variables seen),
-    mode and context are embedded and added in every block. ``in_planes`` is the number of channels after an
-    initial 1 x 1 convolution (SFARM), by default ``base_channels`` without one.
+    Attention follows every block at resolutions up to ``attention_size``, and always the first in the middle. The
+    step (share of variables seen), mode and context are embedded and added in every block. ``in_planes`` is the
+    number of channels after an initial 1 x 1 convolution (SFARM), by default ``base_channels`` without one.
 
         network = UNet(shape=(3, 32, 32), num_features=1, num_params=256, blocks=32, base_channels=256)
     """
