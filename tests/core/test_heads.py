@@ -156,7 +156,10 @@ def test_samples_are_values_the_head_can_have_and_depend_on_the_generator_only(n
 def test_a_generator_of_the_cpu_serves_any_device(name):
     head = make(name).to("meta")
     params = torch.zeros(5, 3, head.num_params, dtype=torch.float64, device="meta")
-    assert head(params).sample(generator=torch.Generator()).device.type == "meta"
+    generator = torch.Generator()
+    state = generator.get_state()
+    assert head(params).sample(generator=generator).device.type == "meta"
+    assert not torch.equal(generator.get_state(), state)  # drawn where the generator is, and moved
 
 
 @torch.no_grad()
