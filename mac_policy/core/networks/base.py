@@ -79,8 +79,10 @@ class SetNetwork(nn.Module, ABC):
         if (encoded is None) != (self.context_dim == 0):
             state = "missing" if encoded is None else "given"
             raise ValueError(f"encoded context is {state}: this network has context_dim={self.context_dim}")
-        if encoded is not None and len(encoded) != batch:
-            raise ValueError(f"encoded context has {len(encoded)} rows: it must have one for each of the {batch} rows")
+        if encoded is not None and encoded.shape[0] != batch:
+            raise ValueError(
+                f"encoded context has {encoded.shape[0]} rows: it must have one for each of the {batch} rows"
+            )
         if (mode is None) != (self.num_modes == 0):
             state = "missing" if mode is None else "given"
             raise ValueError(f"mode is {state}: this network has num_modes={self.num_modes}")
