@@ -1,0 +1,91 @@
+"""What drawing the training masks costs beside the training step, for every configuration that trains a MAC policy.
+
+    python benchmarks/mask_cost.py
+
+Every policy of configs/policy under every preset of configs/preset, on made-up data of the kitchen's size, in bf16
+where the preset says so and the processor has it. The limit is 1%.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from mac_policy.policies.mac import MAC
+from mac_policy.policies.registry import make_policy
+from mac_policy.policies.spaces import Spaces
+from mac_policy.provenance import run_record, write_json
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+BOTH = Spaces.of(spaces.Box(-np.inf, np.inf, (30,), np.float32), spaces.Box(-1, 1, (9,), np.float32))
+
+
+def configurations() -> list[tuple[str, str]]:
+    """(policy, preset) of every MAC configuration there is."""
+    policies = sorted(path.stem for path in (CONFIGS / "policy").glob("mac*.yaml"))
+    return [(policy, preset.stem) for policy in policies for preset in sorted((CONFIGS / "preset").glob("*.yaml"))]
+
+
+def share_of_masks(policy: str, preset: str, repeats: int) -> dict[str, Any]:
+    """Median milliseconds of a step and of its masks, for one configuration."""
+    with initialize_config_dir(str(CONFIGS), version_base=None):
+        config = compose("train_policy", [f"policy={policy}", f"preset={preset}"])
+    model = make_policy(policy, BOTH, OmegaConf.to_container(config[policy], resolve=True))  # type: ignore[arg-type]
+    if not isinstance(model, MAC):
+        raise ValueError(f"{policy} draws no masks")
+    n, g = config.training.batch_size, torch.Generator().manual_seed(0)
+    batch = (torch.randn(n, 1, 30), torch.rand(n, model.settings.horizon, 9), torch.ones(n, model.settings.horizon))
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    dtype = torch.bfloat16 if config.training.precision in ("auto", "bf16") else torch.float32
+
+    def step() -> None:
+        draws = model.draw(n, g)
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", dtype=dtype, enabled=dtype == torch.bfloat16):
+            loss = model(*batch, draws)
+        loss.backward()
+        optimizer.step()
+
+    steps = _milliseconds(step, repeats)
+    masks = _milliseconds(lambda: model.factorization.training_masks(n, g), 50)
+    return {"policy": policy, "preset": preset, "batch": n, "step_ms": steps, "masks_ms": masks, "share": masks / steps}
+
+
+def _milliseconds(work: Callable[[], object], repeats: int) -> float:
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return 1e3 * statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5, help="steps that are timed for each configuration (5)")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks/mask_cost"), help="folder of results.json")
+    options = parser.parse_args()
+    record = run_record(0) | {"rows": []}
+    print(f"{'policy':10} {'preset':7} {'batch':>6} {'step ms':>9} {'masks ms':>9} {'share':>7}")
+    for policy, preset in configurations():
+        row = share_of_masks(policy, preset, options.repeats)
+        record["rows"].append(row)
+        print(
+            f"{policy:10} {preset:7} {row['batch']:6} {row['step_ms']:9.1f} {row['masks_ms']:9.3f} {row['share']:7.2%}"
+        )
+    print(write_json(options.out / "results.json", record))
+
+
+if __name__ == "__main__":
+    main()
