@@ -79,6 +79,12 @@ def bound_actions(
     outside='clip' clips them and warns with the count, outside='refuse' raises.
     """
     check_choice("value for actions outside the space", outside, OUTSIDE)
+    for index, episode in enumerate(episodes):
+        if episode.actions.shape[1:] != low.shape:
+            raise ValueError(
+                f"{name}, episode {index}: actions has shape {episode.actions.shape}, expected {low.size} values "
+                f"an action"
+            )
     beyond = [int(((e.actions < low) | (e.actions > high)).sum()) for e in episodes]
     count = sum(beyond)
     if count == 0:

@@ -87,13 +87,21 @@ def _arrays(file: Any, path: Path) -> dict[str, Any]:
     for key in REQUIRED:
         if not isinstance(file.get(key), h5py.Dataset):
             raise ValueError(f"{path} has no array {key!r}; it holds {', '.join(sorted(file)) or 'nothing'}")
-        if not np.issubdtype(file[key].dtype, np.number):
-            raise ValueError(f"{path}: {key} is not an array of numbers but of {file[key].dtype}")
-    arrays: dict[str, Any] = {key: file[key][()].astype(np.float32, copy=False) for key in REQUIRED}
-    steps = len(arrays["actions"])
+    arrays: dict[str, Any] = {key: _numbers(file, key, np.float32, path) for key in REQUIRED}
     for key, dtype in (("rewards", np.float32), ("terminals", np.bool_), ("timeouts", np.bool_)):
-        arrays[key] = file[key][()].astype(dtype, copy=False) if key in file else np.zeros(steps, dtype)
+        absent = np.zeros(len(arrays["actions"]), dtype)
+        arrays[key] = _numbers(file, key, dtype, path) if key in file else absent
     return arrays
+
+
+def _numbers(file: Any, key: str, dtype: type, path: Path) -> NDArray[Any]:
+    entry = file[key]
+    if not isinstance(entry, h5py.Dataset) or entry.ndim == 0:
+        raise ValueError(f"{path}: {key} is no array")
+    if entry.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: {key} is not an array of numbers but of {entry.dtype}")
+    values: NDArray[Any] = entry[()].astype(dtype, copy=False)
+    return values
 
 
 def _episode_ends(columns: Columns, ends: str, path: Path) -> Indices:
