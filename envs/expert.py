@@ -4,12 +4,13 @@ It acts from the simulator's state, so it can record demonstrations (`record_epi
 with an intent of their own (`ScriptedExpert.act`, one step at a time).
 """
 
+from __future__ import annotations
+
 import functools
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +21,9 @@ from envs.kitchen_recipes import RECIPES, is_done
 from envs.kitchen_stroke import StrokeRunner
 from envs.kitchen_tasks import CANONICAL_ORDER, MAX_EPISODE_STEPS, goal_tasks
 from mac_policy.data.demonstrations import Episode
+
+if TYPE_CHECKING:
+    import mujoco
 
 SPEED = (0.036, 0.052)  # metres of tool motion a step, drawn once an episode
 # Range of the noise's standard deviation while collecting, drawn once an episode. With clean labels, noise shows

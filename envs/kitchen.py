@@ -15,13 +15,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
-import mujoco
 import numpy as np
 from gymnasium import spaces
-from gymnasium_robotics.envs.franka_kitchen import KitchenEnv as FrankaKitchen
 from numpy.typing import NDArray
 
-from envs.kitchen_rendering import prepare_rendering
+from envs.kitchen_rendering import loading_failed, prepare_rendering
+
+try:
+    import mujoco
+    from gymnasium_robotics.envs.franka_kitchen import KitchenEnv as FrankaKitchen
+except Exception as error:
+    raise loading_failed(error) from error
+
 from envs.kitchen_start import randomise_start
 from envs.kitchen_tasks import CANONICAL_ORDER, GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
 from mac_policy.checks import check_choice

@@ -13,13 +13,28 @@ BACKENDS = ("egl", "osmesa")
 _PROBE = "from mujoco.{0} import GLContext; context = GLContext(8, 8); context.make_current(); context.free()"
 
 
+class RendererMissing(OSError):
+    """Nothing on this machine can draw, or not what MUJOCO_GL names."""
+
+
+def loading_failed(error: Exception) -> Exception:
+    """What to raise when the simulator cannot be imported: with MUJOCO_GL set, that is what fails, in many ways."""
+    chosen = os.environ.get("MUJOCO_GL")
+    if not chosen:
+        return error
+    return RendererMissing(
+        f"the simulator cannot be loaded with MUJOCO_GL={chosen} ({error}): unset MUJOCO_GL, or install its library "
+        "(Debian: libosmesa6 for osmesa, libegl1 for egl)"
+    )
+
+
 def prepare_rendering(render_mode: str) -> None:
-    """Choose MUJOCO_GL for drawing to arrays, unless the user did; RuntimeError if nothing can draw here."""
+    """Choose MUJOCO_GL for drawing to arrays, unless the user did; RendererMissing if nothing can draw here."""
     if render_mode == "human" or os.environ.get("MUJOCO_GL"):
         return
     backend = first_working_backend()
     if backend is None:
-        raise RuntimeError(
+        raise RendererMissing(
             "rendering needs OpenGL without a screen, and neither egl nor osmesa works here: install the Debian "
             "package libosmesa6 (apt-get install libosmesa6), or leave render_mode=None"
         )
