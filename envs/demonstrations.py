@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from envs.kitchen_tasks import (
 from mac_policy.checks import check_choice
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Episode, Floats
+from mac_policy.data.minari_store import DEMONSTRATOR_KEY
 from mac_policy.data.minari_write import Card
 from mac_policy.data.resolve import load
 from mac_policy.data.tasks import OfficialFile, Scripted, TaskData
@@ -88,6 +89,24 @@ def kitchen_completions(observations: Floats) -> dict[str, int]:
     return dict(sorted(first.items(), key=lambda item: item[1]))
 
 
+KITCHEN_DEMONSTRATOR = (
+    "arm_control",
+    "expert",
+    "kitchen",
+    "kitchen_orders",
+    "kitchen_recipes",
+    "kitchen_start",
+    "kitchen_stroke",
+    "kitchen_tasks",
+)
+
+
+def _demonstrator(*modules: str) -> dict[str, str]:
+    """What tells one version of a demonstrator from another: the sha256 of its code, settings and all."""
+    files = (Path(__file__).with_name(f"{module}.py") for module in modules)
+    return {DEMONSTRATOR_KEY: hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()}
+
+
 def _record_kitchen(task: str, *, seed: int, index: int) -> Episode:
     from envs.expert import record_episode
 
@@ -106,6 +125,7 @@ def _kitchen(name: str) -> TaskData:
         requirements=("gymnasium-robotics>=1.4", "mujoco>=3.3,<3.12"),
         env_spec=gymnasium.spec(f"mac_policy/{name}-v0"),
         action_space=box,
+        extra=_demonstrator(*KITCHEN_DEMONSTRATOR),
     )
     return TaskData(
         name=name,
@@ -129,6 +149,7 @@ def _fork() -> TaskData:
         env_spec=gymnasium.spec("mac_policy/fork-v0"),
         action_space=env.action_space,
         observation_space=env.observation_space,
+        extra=_demonstrator("fork"),
     )
     return TaskData(
         name="fork",
@@ -161,9 +182,8 @@ def load_demonstrations(
 ) -> Demonstrations:
     """The demonstrations of a task; see `mac_policy.data.resolve.load` for source, path and outside.
 
-    episodes: how many scripted demonstrations to record where none are stored yet.
+    episodes: how many scripted demonstrations; None takes what is stored, or records the task's own number.
     """
     task = task_data(name, dataset)
-    if episodes is not None and task.scripted is not None:
-        task = replace(task, scripted=replace(task.scripted, episodes=episodes))
-    return load(task, source=source, path=path, observation=observation if task.views else None, outside=outside)
+    view = observation if task.views else None
+    return load(task, source=source, path=path, observation=view, outside=outside, episodes=episodes)

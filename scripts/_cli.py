@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 from collections.abc import Callable
 
@@ -25,6 +26,7 @@ def clean_errors(main: Callable[..., None]) -> Callable[..., None]:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
         except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would break into the exit
             print("interrupted", file=sys.stderr)
             sys.exit(130)
 

@@ -18,6 +18,8 @@ def main(config: DictConfig) -> None:
     task = task_data(config.task.name)
     if task.scripted is None:
         raise ValueError(f"task={task.name} has no scripted demonstrator")
+    if not isinstance(config.overwrite, bool):
+        raise ValueError(f"overwrite is {config.overwrite!r}; it must be true or false")
     scripted = replace(task.scripted, episodes=config.episodes, seed=config.seed)
     scripted = replace(scripted, card=_card(scripted, config))
     folder = collect_into_store(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
-import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,16 +17,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mac_policy.checks import check_count
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Episode
 from mac_policy.data.episode_files import episode_file, load_episode, save_episode
-from mac_policy.data.minari_store import check_dataset_id, store_root
+from mac_policy.data.interrupts import interrupts_blocked, interrupts_noted
+from mac_policy.data.minari_store import DEMONSTRATOR_KEY, check_dataset_id, store_root
 from mac_policy.data.minari_write import write_minari
 from mac_policy.data.tasks import Recorder, Scripted
 from mac_policy.provenance import versions
 
 DECIDE_THE_BYTES = ("numpy", "mujoco", "gymnasium_robotics", "mac_policy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+LISTEN_SECONDS = 0.2
+"""How long an interrupt may wait to be noticed."""
 
 
 def collect_into_store(
@@ -49,7 +52,13 @@ def collect_into_store(
         raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
     work = work_folder(dataset_id, scripted.seed)
     episodes = collect(
-        scripted.record, scripted.episodes, seed=scripted.seed, work=work, workers=workers, console=console
+        scripted.record,
+        scripted.episodes,
+        seed=scripted.seed,
+        work=work,
+        workers=workers,
+        demonstrator=str(scripted.card.extra.get(DEMONSTRATOR_KEY, "")),
+        console=console,
     )
     name = dataset_id.rpartition("/")[2]
     demonstrations = Demonstrations.of(episodes, name=name, kind="scripted")
@@ -70,6 +79,7 @@ def collect(
     seed: int,
     work: Path,
     workers: int | None = None,
+    demonstrator: str = "",
     console: Console | None = None,
 ) -> list[Episode]:
     """Episodes 0 .. episodes-1, those already in `work` read, the others recorded and put there.
@@ -77,25 +87,27 @@ def collect(
     Episode i depends on `seed` and i alone, so that neither the number of workers nor a resumed run
     changes a byte. One file an episode, written under another name and moved into place.
     """
-    if episodes < 1:
-        raise ValueError(f"episodes is {episodes}; it must be at least 1")
-    _claim(work, record, seed)
+    check_count("episodes", episodes)
+    check_count("seed", seed, least=0)
+    if workers is not None:
+        check_count("workers", workers)
+    _claim(work, record, seed, demonstrator)
     missing = [i for i in range(episodes) if load_episode(episode_file(work, i)) is None]
-    finished = _record_all(partial(_record_one, record, seed, work), missing, workers)
-    for _ in _with_progress(finished, episodes, len(missing), console or Console(stderr=True)):
-        pass
+    with closing(_record_all(partial(_record_one, record, seed, work), missing, workers)) as finished:
+        for _ in _with_progress(finished, episodes, len(missing), console or Console(stderr=True)):
+            pass
     loaded = [load_episode(episode_file(work, i)) for i in range(episodes)]
     return [episode for episode in loaded if episode is not None]
 
 
-def _claim(work: Path, record: Recorder, seed: int) -> None:
+def _claim(work: Path, record: Recorder, seed: int, demonstrator: str) -> None:
     """Make the work folder, or make sure that what lies in it came from the same recorder and seed."""
     work.mkdir(parents=True, exist_ok=True)
     function = record.func if isinstance(record, partial) else record
     settings = (record.args, record.keywords) if isinstance(record, partial) else ((), {})
     name = getattr(function, "__qualname__", repr(function))
     made_by = ", ".join(f"{key} {value}" for key, value in versions().items() if key in DECIDE_THE_BYTES)
-    mine = f"{name} {settings[0]} {settings[1]} seed {seed} with {made_by}\n"
+    mine = f"{name} {settings[0]} {settings[1]} seed {seed} with {made_by} {demonstrator}".rstrip() + "\n"
     note = work / "recorder.txt"
     if not note.exists():
         note.write_text(mine)
@@ -111,24 +123,18 @@ def _record_one(record: Recorder, seed: int, work: Path, index: int) -> int:
     return index
 
 
-def _record_all(record_one: Callable[[int], int], indices: Sequence[int], workers: int | None) -> Iterator[int]:
+def _record_all(
+    record_one: Callable[[int], int], indices: Sequence[int], workers: int | None
+) -> Generator[int, None, None]:
     workers = min(workers or os.cpu_count() or 1, len(indices))
-    if workers < 1:
-        return
-    if workers == 1:
+    if workers <= 1:
         yield from map(record_one, indices)
         return
     context = multiprocessing.get_context("spawn")
-    with _one_thread_each(), ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
-        queue = iter(indices)
-        with _interrupts_ignored():  # inherited by the workers, which start with their first tasks
-            pending = {pool.submit(record_one, index) for index in islice(queue, 2 * workers)}
+    with _one_thread_each(), interrupts_noted() as interrupted:
+        pool = ProcessPoolExecutor(workers, context, _end_with_parent)
         try:
-            while pending:
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                pending |= {pool.submit(record_one, index) for index in islice(queue, len(done))}
-                for future in done:
-                    yield future.result()
+            yield from _through(pool, record_one, indices, 2 * workers, interrupted)
         except BrokenProcessPool as error:
             raise OSError(
                 "a worker process died, perhaps for want of memory; what is complete stays: run the same again, "
@@ -136,6 +142,27 @@ def _record_all(record_one: Callable[[int], int], indices: Sequence[int], worker
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _through(
+    pool: ProcessPoolExecutor,
+    record_one: Callable[[int], int],
+    indices: Sequence[int],
+    ahead: int,
+    interrupted: threading.Event,
+) -> Iterator[int]:
+    """The results as they come, with `ahead` tasks under way at a time; KeyboardInterrupt once interrupted."""
+    queue, pending = iter(indices), set[Future[int]]()
+    while True:
+        with interrupts_blocked():  # which workers inherit: an interrupt is the parent's to handle
+            pending |= {pool.submit(record_one, index) for index in islice(queue, ahead - len(pending))}
+        if not pending:
+            return
+        done, pending = wait(pending, timeout=LISTEN_SECONDS, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
+        if interrupted.is_set():
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -153,22 +180,8 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """An interrupt from the keyboard reaches the workers too, but is the parent's to handle."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change it
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _end_with_parent() -> None:
     """A worker whose parent was killed would wait for work for ever."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is None:
         return

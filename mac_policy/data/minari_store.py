@@ -7,6 +7,7 @@ from pathlib import Path
 KIND_KEY = "source_kind"
 COMPLETED_KEY = "completed"
 EXECUTED_KEY = "executed_actions"
+DEMONSTRATOR_KEY = "demonstrator_sha256"
 
 
 def store_root() -> Path:
@@ -27,7 +28,7 @@ def check_dataset_id(dataset_id: str) -> str:
     """`dataset_id` if it has the form (namespace/)name-v0."""
     from minari.dataset.minari_dataset import DATASET_ID_RE
 
-    match = DATASET_ID_RE.fullmatch(dataset_id)
+    match = DATASET_ID_RE.fullmatch(str(dataset_id))
     if match is None or match.group("version") is None:
         raise ValueError(f"{dataset_id!r} is no Minari id; the form is (namespace/)name-v<number>")
     return dataset_id

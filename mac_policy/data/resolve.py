@@ -7,21 +7,23 @@ explicit path comes before all.
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.panel import Panel
 
-from mac_policy.checks import check_choice, nearest_hint
+from mac_policy.checks import check_choice, check_count, nearest_hint
 from mac_policy.data.checks import bound_actions
 from mac_policy.data.collect import collect_into_store
 from mac_policy.data.d4rl import read_d4rl
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.minari_read import read_minari
-from mac_policy.data.minari_store import local_ids, local_path, store_root
+from mac_policy.data.minari_store import DEMONSTRATOR_KEY, local_ids, local_path, store_root
 from mac_policy.data.remote import Unavailable, d4rl_folder, fetch_d4rl, fetch_minari, verify
 from mac_policy.data.tasks import TaskData
 
@@ -39,6 +41,7 @@ def load(
     path: str | Path | None = None,
     observation: str | None = None,
     outside: str = "clip",
+    episodes: int | None = None,
     console: Console | None = None,
 ) -> Demonstrations:
     """The demonstrations of a task, from the first place that has them.
@@ -48,7 +51,10 @@ def load(
     path: a Minari folder or a D4RL hdf5 file; nothing else is tried.
     observation: a view of the task; None keeps the observations whole.
     outside: 'clip' or 'refuse' actions outside the action space.
+    episodes: how many scripted demonstrations; None takes what is stored, or records the task's own number.
     """
+    if episodes is not None and task.scripted is not None:
+        task = replace(task, scripted=replace(task.scripted, episodes=check_count("episodes", episodes)))
     attempts = ORDERS[check_choice("data.source", source, ORDERS)]
     read = _Reader(task, observation, outside)
     console = console or Console(stderr=True)
@@ -67,6 +73,8 @@ def load(
             tried.append(f"{WHERE[attempt]}: {reason}")
             continue
         demonstrations = read(found)
+        if attempt is _scripted:
+            demonstrations = _as_asked(demonstrations, task, found, episodes)
         if attempt is _scripted and source != "scripted" and task.has_published:
             _warn(demonstrations, tried, console)
         return _announce(demonstrations, console)
@@ -167,6 +175,22 @@ def _scripted(task: TaskData, console: Console) -> Path:
         return found
     console.print(f"Recording {task.scripted.episodes} scripted demonstrations, once ...")
     return collect_into_store(task.scripted, task.scripted_id, console=console)
+
+
+def _as_asked(demonstrations: Demonstrations, task: TaskData, folder: Path, episodes: int | None) -> Demonstrations:
+    """The first `episodes` of a stored set: it may have been recorded long ago, with other settings."""
+    renew = "`collect_demos.py task=... episodes=... overwrite=true` records it anew"
+    wanted = task.scripted.card.extra.get(DEMONSTRATOR_KEY) if task.scripted else None
+    stored = json.loads((folder / "data" / "metadata.json").read_text()).get(DEMONSTRATOR_KEY)
+    if wanted != stored:
+        warnings.warn(f"{task.scripted_id} was recorded by another version of the demonstrator; {renew}", stacklevel=3)
+    if episodes is None or episodes == len(demonstrations):
+        return demonstrations
+    if episodes > len(demonstrations):
+        raise ValueError(
+            f"{task.scripted_id} holds {len(demonstrations)} episodes, episodes={episodes} asked for; {renew}"
+        )
+    return demonstrations.select(range(episodes))
 
 
 Attempt = Callable[[TaskData, Console], Path]

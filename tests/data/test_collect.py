@@ -123,9 +123,15 @@ def test_an_existing_data_set_is_not_recorded_over():
     assert not work_folder("lab/made-v0", 0).exists()
 
 
-def test_at_least_one_episode_is_asked_for(tmp_path):
-    with pytest.raises(ValueError, match="episodes is 0"):
-        collect(record, 0, seed=0, work=tmp_path)
+@pytest.mark.parametrize(
+    "wrong",
+    [{"episodes": 0}, {"episodes": 2.5}, {"episodes": "many"}, {"seed": -1}, {"seed": "x"}, {"workers": 0}],
+)
+def test_what_is_no_count_is_refused_before_anything_is_made(tmp_path, wrong):
+    settings = {"episodes": 2, "seed": 0, "workers": 1, **wrong}
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be a whole number"):
+        collect(record, work=tmp_path / "work", **settings)
+    assert not (tmp_path / "work").exists()
 
 
 def test_the_environment_is_left_as_it_was(tmp_path, monkeypatch):

@@ -8,8 +8,9 @@ import pytest
 from gymnasium import spaces
 from rich.console import Console
 
-from mac_policy.data import OfficialFile, Scripted, TaskData, remote, resolve, write_minari
+from mac_policy.data import Card, OfficialFile, Scripted, TaskData, remote, resolve, write_minari
 from mac_policy.data.digest import file_sha256
+from mac_policy.data.minari_store import DEMONSTRATOR_KEY
 from mac_policy.data.remote import Unavailable
 from mac_policy.data.resolve import ScriptedStandIn, load
 from tests.data.helpers import make_demonstrations, record, write_d4rl
@@ -145,6 +146,34 @@ def test_actions_outside_the_space_are_clipped_or_refused(task, tmp_path, consol
     assert demos.actions.max() == 1.0
     with pytest.raises(ValueError, match="24 of 24 action values"):
         load(task, path=path, outside="refuse", console=console)
+
+
+def test_actions_of_another_width_than_the_task_are_refused(task, tmp_path, console):
+    path = write_d4rl(tmp_path / "wide.hdf5", actions=np.zeros((12, 5), np.float32))
+    with pytest.raises(ValueError, match=r"wide\.hdf5, episode 0: actions has shape \(5, 5\), expected 2 values"):
+        load(task, path=path, console=console)
+
+
+def test_as_many_scripted_episodes_as_asked_for(task, console):
+    whole = load(task, source="scripted", console=console)
+    first = load(task, source="scripted", episodes=2, console=console)
+    assert (len(whole), len(first), first.source.episodes) == (3, 2, 2)
+    np.testing.assert_array_equal(first.actions, np.concatenate([e.actions for e in whole.episodes[:2]]))
+    with pytest.raises(ValueError, match=r"holds 3 episodes, episodes=5 asked for.*overwrite=true"):
+        load(task, source="scripted", episodes=5, console=console)
+
+
+def test_a_stored_set_of_another_demonstrator_is_said(task, console):
+    def by(demonstrator):
+        scripted = replace(task.scripted, card=Card(extra={DEMONSTRATOR_KEY: demonstrator}))
+        return replace(task, scripted=scripted)
+
+    load(by("a"), source="scripted", console=console)
+    with pytest.warns(UserWarning, match=r"made-up-scripted-v0 was recorded by another version.*overwrite=true"):
+        load(by("b"), source="scripted", console=console)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(by("a"), source="scripted", console=console)
 
 
 def test_an_unknown_source_names_the_nearest(task, console):

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import signal
@@ -5,6 +6,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from mac_policy.data import read_minari
 from tests.scripts.helpers import ROOT, run_script, script_environment
@@ -42,13 +45,11 @@ def test_a_data_set_is_recorded_and_its_folder_is_the_last_line(tmp_path):
 def test_a_killed_run_is_resumed_by_the_same_command(tmp_path):
     command = [sys.executable, str(ROOT / "scripts" / SCRIPT), "task=fork", "episodes=3000", "workers=1"]
     run = subprocess.Popen(command, cwd=tmp_path, env=script_environment(tmp_path), stderr=subprocess.DEVNULL)
-    work = tmp_path / "store" / ".collecting" / "mac-policy--fork-scripted-v0-seed0"
-    deadline = time.monotonic() + 60
-    while len(list(work.glob("episode_*.npz"))) < 20:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    run.send_signal(signal.SIGKILL)
-    run.wait()
+    try:
+        work = wait_for_episodes(tmp_path, 20)
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait()
     kept = {path.name: path.stat().st_mtime_ns for path in work.glob("episode_*.npz")}
     assert 20 <= len(kept) < 3000
     code, out, error = run_script(SCRIPT, "task=fork", f"episodes={len(kept) + 5}", cwd=tmp_path)
@@ -57,34 +58,74 @@ def test_a_killed_run_is_resumed_by_the_same_command(tmp_path):
     assert not work.exists()
 
 
-def test_an_interrupt_is_clean(tmp_path):
+@pytest.mark.parametrize("presses", [1, 30])
+def test_an_interrupt_is_clean_however_often(tmp_path, presses):
     command = [sys.executable, str(ROOT / "scripts" / SCRIPT), "task=fork", "episodes=30000", "workers=2"]
-    environment = script_environment(tmp_path)
     run = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=tmp_path,
+        env=script_environment(tmp_path),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-    work = tmp_path / "store" / ".collecting" / "mac-policy--fork-scripted-v0-seed0"
+    try:
+        wait_for_episodes(tmp_path, 5)
+        for _ in range(presses):
+            os.killpg(run.pid, signal.SIGINT)  # as Ctrl-C does: to the workers too
+            time.sleep(0.003)
+        _, error = run.communicate(timeout=20)
+        assert run.returncode == 130
+        assert error.strip().endswith("interrupted")
+        assert "Traceback" not in error
+        assert everybody_ends(run.pid, seconds=5)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+
+
+def everybody_ends(group, seconds):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def wait_for_episodes(folder, number):
+    work = folder / "store" / ".collecting" / "mac-policy--fork-scripted-v0-seed0"
     deadline = time.monotonic() + 60
-    while len(list(work.glob("episode_*.npz"))) < 5:
+    while len(list(work.glob("episode_*.npz"))) < number:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    os.killpg(run.pid, signal.SIGINT)  # as Ctrl-C does: to the workers too
-    _, error = run.communicate(timeout=60)
-    assert run.returncode == 130
-    assert error.strip().endswith("interrupted")
-    assert "Traceback" not in error
+    return work
 
 
 def test_mistakes_are_one_line(tmp_path):
     for options, message in (
         (("task=minari",), "error: task=minari needs dataset="),
-        (("task=fork", "episodes=0"), "error: episodes is 0; it must be at least 1"),
+        (("task=fork", "episodes=0"), "error: episodes must be a whole number of at least 1"),
+        (("task=fork", "episodes=many"), "error: episodes must be a whole number"),
+        (("task=fork", "overwrite=perhaps"), "error: overwrite is 'perhaps'; it must be true or false"),
+        (("task=fork", "dataset_id=7"), "error: 7 is no Minari id"),
         (("task=fork", "dataset_id=nameless"), "error: 'nameless' is no Minari id"),
     ):
         code, _, error = run_script(SCRIPT, *options, cwd=tmp_path)
         assert code == 2, error
         assert error.strip().startswith(message)
         assert len(error.strip().splitlines()) == 1
+
+
+def test_a_renderer_that_does_not_exist_is_one_line(tmp_path):
+    options = ("task=kitchen-mixed", "episodes=1", "workers=1")
+    code, _, error = run_script(SCRIPT, *options, cwd=tmp_path, MUJOCO_GL="nonsense")
+    assert code == 2, error
+    assert "the simulator cannot be loaded with MUJOCO_GL=nonsense" in error
+    assert "unset MUJOCO_GL" in error
+    assert "Traceback" not in error
 
 
 def test_help_explains_every_option(tmp_path):
