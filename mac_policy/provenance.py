@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
-PACKAGES = ("torch", "numpy", "mujoco", "gymnasium", "gymnasium-robotics", "minari", "mac-policy")
+PACKAGES = ("torch", "numpy", "safetensors", "mujoco", "gymnasium", "gymnasium-robotics", "minari", "mac-policy")
 
 
 def run_record(seed: int | None, dataset: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -27,6 +27,12 @@ def write_bytes(path: Path, data: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def remove_litter(folder: Path) -> None:
+    """Remove what processes that were killed in the middle of a write have left."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """As `write_bytes`, in UTF-8."""
     write_bytes(path, text.encode())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +17,15 @@ from mac_policy.policies import atomic
 from mac_policy.policies.base import Policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
+from mac_policy.provenance import versions
 
 SCHEMA = 1
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
 KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")
-LIBRARIES = ("mac-policy", "torch", "numpy", "gymnasium", "safetensors")
 
 
 class CheckpointError(ValueError):
     """A policy folder that cannot be used; the message names the file and what is wrong with it."""
-
-
-def versions() -> dict[str, str]:
-    """The libraries a policy was made with."""
-    found = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found
 
 
 def config_of(
@@ -61,14 +49,15 @@ def save_policy(
     dataset: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the policy's folder, each file atomically.
+    """Write the policy's folder, each file atomically; config.json last, so that what it says is there.
 
     >>> load_policy(save_policy(policy, "runs/mine")).act(obs)   # doctest: +SKIP
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(folder / CONFIG, json.dumps(config_of(policy, dataset, training), indent=2) + "\n")
+    config = json.dumps(config_of(policy, dataset, training), indent=2, allow_nan=False) + "\n"
     atomic.write_tensors(folder / WEIGHTS, policy.state_dict())
+    atomic.write_text(folder / CONFIG, config)
     return folder
 
 

@@ -68,6 +68,7 @@ class MACSettings(PolicySettings):
         check_choice("masks", self.masks, ("conditional", "marginal", "both"))
         check_choice("decode", self.decode, decoding.KINDS)
         check_choice("noise", self.noise, ("fresh", "episode", "slow"))
+        check_choice("weights", self.weights, ("parallel", "edge"))
         for name in ("width", "depth", "query_width", "query_depth", "components", "candidates"):
             check_count(name, getattr(self, name))
         for name in ("evidence_noise", "temperature", "stickiness"):
@@ -231,7 +232,9 @@ class MAC(Policy):
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
         given, query = self._masks(given_mask, query_mask, len(observations))
-        actions = np.broadcast_to(np.asarray(action, np.float32), given.shape)
+        actions = inputs.fitted("action", np.asarray(action, np.float32), len(given), self.spaces.action)
+        if not np.isfinite(actions[given | query]).all():
+            raise ValueError("the action holds NaN or infinity in dims that are given or queried")
         with torch.inference_mode():
             context = self.normalizer.observations(torch.from_numpy(observations).to(self.device)).flatten(1)
             x = torch.zeros(len(actions), self.variables, device=self.device)
@@ -249,9 +252,20 @@ class MAC(Policy):
     def _masks(
         self, given_mask: ArrayLike | None, query_mask: ArrayLike | None, n: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        size = (n, self.action_dim)
-        given = np.zeros(size, bool) if given_mask is None else np.broadcast_to(np.asarray(given_mask, bool), size)
-        query = ~given if query_mask is None else np.broadcast_to(np.asarray(query_mask, bool), size)
+        space = self.spaces.action
+        none = np.zeros((n, self.action_dim), bool)
+        given = (
+            none
+            if given_mask is None
+            else inputs.fitted("given_mask", inputs.truths("given_mask", given_mask), n, space)
+        )
+        query = (
+            ~given
+            if query_mask is None
+            else inputs.fitted("query_mask", inputs.truths("query_mask", query_mask), n, space)
+        )
+        if (both := given & query).any():
+            raise ValueError(f"dims {np.unique(np.nonzero(both)[1]).tolist()} are both given and queried")
         return given.copy(), query.copy()
 
 

@@ -7,15 +7,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from mac_policy.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count, is_number
 
 T = TypeVar("T")
 
 
 def check_range(name: str, value: float, low: float, high: float = math.inf) -> None:
-    """ValueError unless low <= value <= high and value is a number."""
-    if not (isinstance(value, (int, float)) and low <= value <= high):
-        allowed = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+    """ValueError unless value is a finite number with low <= value <= high."""
+    if not (is_number(value) and math.isfinite(value) and low <= value <= high):
+        allowed = f"at least {low} and finite" if high == math.inf else f"in [{low}, {high}]"
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 
@@ -28,7 +28,11 @@ def from_mapping(cls: type[T], values: Mapping[str, Any], what: str) -> T:
     fields = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     for key in values:
         check_choice(f"key in the {what}", key, fields)
-    return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    return cls(**{key: _frozen(value) for key, value in values.items()})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(entry) for entry in value) if isinstance(value, (list, tuple)) else value
 
 
 @dataclasses.dataclass(frozen=True)

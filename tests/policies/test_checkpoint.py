@@ -17,6 +17,7 @@ from mac_policy.policies import atomic
 from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
+from mac_policy.provenance import versions
 
 from .conftest import OBSERVATION, SPACES, make
 
@@ -40,7 +41,8 @@ def test_the_config_says_what_the_policy_is(folder):
     assert config["dataset"] == {"name": "fork", "source": "scripted", "sha256": "a" * 64}
     assert config["settings"]["components"] == 4
     assert config["spaces"]["observation"]["low"] == [None] * OBSERVATION
-    assert config["versions"]["torch"] == torch.__version__.split("+")[0] or config["versions"]["torch"]
+    assert config["versions"] == versions()
+    assert {"python", "torch", "numpy", "safetensors", "mac_policy"} <= set(config["versions"])
 
 
 @pytest.mark.parametrize("key", ["schema", "policy", "settings", "spaces", "dataset", "versions", "training"])
@@ -120,6 +122,11 @@ def test_spaces_a_policy_cannot_have_are_refused():
         Spaces.of(flat, spaces.Box(-np.inf, 1, (3,)))
     with pytest.raises(ValueError, match=r"valid|allowed"):
         make_policy("bcc", Spaces.of(flat, flat))
+
+
+def test_nested_settings_are_the_same_after_loading(tmp_path):
+    policy = make("mac", subsets=((0,), (1, 2)))
+    assert load_policy(save_policy(policy, tmp_path)).settings == policy.settings
 
 
 def test_decoding_can_be_changed_when_loading(folder):

@@ -150,6 +150,24 @@ def test_wrong_input_is_refused_by_name(policy):
         policy.act(seen, np.zeros((4, 3)), np.ones((4, 3), bool))
     with pytest.raises(ValueError, match="booleans"):
         policy.act(seen, np.zeros(3), [0.5, 0, 0])
+    with pytest.raises(ValueError, match=r"given\[2\] is NaN"):
+        policy.act(seen, [0.0, 0.0, np.nan], mask([2]))
+    with pytest.raises(ValueError, match=r"given\[0\] = inf lies outside"):
+        policy.act(seen, np.array([1e300, 0.0, 0.0]), mask([0]))
+    for given, held in ((np.zeros(1), mask([0])), (np.zeros(3), np.ones((2, 1), bool))):  # no silent broadcast
+        with pytest.raises(ValueError, match=r"\(3,\) or \(2, 3\)"):
+            policy.act(seen, given, held)
+    with pytest.raises(ValueError, match="arrays of numbers, got dict"):
+        policy.act({"observation": seen})
+
+
+def test_no_rows_get_no_actions(policy):
+    assert policy.act(np.zeros((0, OBSERVATION))).shape == (0, ACTION)
+
+
+def test_observations_of_double_precision_are_read_as_single(policy):
+    seen = observations(4)
+    assert (policy.act(seen.astype(np.float64), deterministic=True) == policy.act(seen, deterministic=True)).all()
 
 
 def test_an_unknown_setting_names_the_nearest():
@@ -157,6 +175,10 @@ def test_an_unknown_setting_names_the_nearest():
         make("bc", widht=3)
     with pytest.raises(ValueError, match="evidence_noise must be at least 0"):
         make("mac", evidence_noise=-1.0)
+    with pytest.raises(ValueError, match="unknown weights 'edgy'"):
+        make("mac", weights="edgy")
+    with pytest.raises(ValueError, match="temperature must be at least 0"):
+        make("mac", temperature=float("inf"))
     with pytest.raises(ValueError, match="execute must be in"):
         make("bc", execute=2)
     with pytest.raises(ValueError, match="permutation of the action dims"):

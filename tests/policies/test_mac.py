@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from mac_policy.core.factorization import TrainingMasks
 from mac_policy.policies import decoding, lean
 
 from .conftest import ACTION, OBSERVATION, SPACES, batch, make
@@ -12,6 +13,12 @@ from .conftest import ACTION, OBSERVATION, SPACES, batch, make
 def rows(n, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(2, 1, (n, OBSERVATION)).astype(np.float32), rng.uniform(0.1, 0.4, (n, ACTION)).astype(np.float32)
+
+
+def spread_out(policy, std):
+    """Output weights of this size: untrained ones are zero, and all conditionals alike."""
+    weight = policy.model.network.output.weight
+    torch.nn.init.normal_(weight, std=std, generator=torch.Generator().manual_seed(3))
 
 
 @pytest.mark.parametrize("kind", ["mac", "mac_paper"])
@@ -44,6 +51,22 @@ def test_chunks_have_the_likelihood_of_their_first_step():
     np.testing.assert_allclose(policy.log_prob(seen, action), parts, atol=1e-5)
 
 
+def test_a_likelihood_that_is_not_defined_is_refused_by_name():
+    policy = make("mac")
+    seen, action = rows(2)
+    first, nan = np.array([True, False, False]), action.copy()
+    nan[1, 2] = np.nan
+    with pytest.raises(ValueError, match=r"dims \[0\] are both given and queried"):
+        policy.log_prob(seen, action, first, np.array([True, True, False]))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        policy.log_prob(seen, nan)
+    assert np.isfinite(policy.log_prob(seen, nan, None, first)).all()  # what is not asked may be anything
+    with pytest.raises(ValueError, match=r"given_mask must be \(3,\) or \(2, 3\)"):
+        policy.log_prob(seen, action, np.ones(2, bool))
+    with pytest.raises(ValueError, match="action must be"):
+        policy.log_prob(seen, action[:, :2])
+
+
 def test_bc_has_no_likelihood():
     with pytest.raises(NotImplementedError, match="bc policy has no likelihood"):
         make("bc").log_prob(*rows(1))
@@ -54,7 +77,7 @@ def test_bc_has_no_likelihood():
 @pytest.mark.parametrize("dims", [[], [0], [1, 2]], ids=str)
 def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
     policy = make("mac", decode=decode, order=[1, 2, 0], query_depth=3)
-    torch.nn.init.normal_(policy.model.network.output.weight, std=0.3)
+    spread_out(policy, 0.3)
     generator = torch.Generator().manual_seed(0)
     path = decoding.Path([1, 2, 0], *policy.normalizer.bounds())
     how = decoding.How(decode, temperature)
@@ -69,6 +92,39 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
             network = policy.model.network
             short = lean.fill_one(network, policy.head, network.trunk(context), values * given, given, path, how, noise)
         np.testing.assert_allclose(general[0], short, atol=2e-5)
+
+
+def test_weights_that_change_change_the_lean_path():
+    policy = make("mac")
+    seen, _ = rows(1)
+    policy.act(seen)  # the arrays are kept from here on
+    other = make("mac", seed=7)
+    policy.load_state_dict(other.state_dict())
+    np.testing.assert_array_equal(policy.act(seen, deterministic=True), other.act(seen, deterministic=True))
+
+
+def test_values_are_chosen_inside_the_bounds_and_become_evidence_there():
+    """A mean beyond the space: the next dimension must see the bound and not the mean."""
+    policy = make("mac")
+    spread_out(policy, 0.3)
+    policy.model.network.output.bias.data.view(ACTION, -1)[0, 4:8] += 50.0
+    seen, _ = rows(4)
+    action = policy.act(seen, deterministic=True)
+    assert (action[:, 0] == SPACES.action.high[0]).all()
+    told = policy.act(seen, action, np.array([True, False, False]), deterministic=True)
+    np.testing.assert_allclose(action, told, atol=1e-5)
+    np.testing.assert_allclose(policy.act(seen[0], deterministic=True), action[0], atol=1e-5)
+
+
+def test_the_path_stops_where_the_chunk_is_cut_off():
+    policy = make("mac", horizon=3, execute=2)
+    state, seen = None, rows(2)[0]
+    _, state = policy.step(seen, state, deterministic=True)
+    whole = make("mac", horizon=3, execute=3)
+    _, other = whole.step(seen, None, deterministic=True)
+    np.testing.assert_allclose(state.plan[:, :2], other.plan[:, :2], atol=1e-6)
+    unfilled = policy.normalizer.action_mean.numpy().clip(SPACES.action.low, SPACES.action.high)
+    np.testing.assert_allclose(state.plan[:, 2], np.tile(unfilled, (2, 1)), atol=1e-6)
 
 
 def test_the_best_of_several_samples_is_likelier_than_one():
@@ -126,9 +182,18 @@ def test_actions_beyond_an_episodes_end_are_neither_seen_nor_predicted():
     assert torch.equal(policy(observations, actions, inside, draws), policy(observations, changed, inside, draws))
 
 
+class AlongThePath:
+    """Masks that ask only for the next dimension in canonical order: there samples follow the model exactly."""
+
+    def training_masks(self, n, generator):
+        known = torch.randint(ACTION, (n, 1), generator=generator)
+        return TrainingMasks(torch.arange(ACTION) < known, (torch.arange(ACTION) == known).float())
+
+
 def test_coverage_of_a_model_asked_about_its_own_samples():
-    policy = make("mac", decode="sample", masks="conditional")
-    torch.nn.init.normal_(policy.model.network.output.weight, std=0.2)
+    policy = make("mac", decode="sample")
+    policy.factorization = AlongThePath()
+    spread_out(policy, 0.2)
     policy.normalizer.action_low.fill_(-100.0)
     policy.normalizer.action_high.fill_(100.0)
     space = SPACES.action
@@ -136,9 +201,8 @@ def test_coverage_of_a_model_asked_about_its_own_samples():
     policy.spaces = policy.spaces._replace(action=wide)
     seen, _ = rows(4000)
     action = policy.act(seen, generator=torch.Generator().manual_seed(0))
-    # Along the canonical path samples follow the model; with evidence elsewhere the untrained model is its own.
     found = policy.coverage(
         torch.from_numpy(seen)[:, None], torch.from_numpy(action)[:, None], torch.ones(4000, 1, dtype=torch.bool)
     )
     for percent, share in found.items():
-        assert np.abs(share[0] - percent / 100) < 0.05
+        assert np.abs(share - percent / 100).max() < 0.04

@@ -1,6 +1,7 @@
 """What policies remember between steps: chunks, history, held noise; each row on its own."""
 
 import numpy as np
+import pytest
 import torch
 
 from mac_policy.core.heads.continuous import MixtureConditional
@@ -69,6 +70,46 @@ def test_what_is_commanded_during_a_chunk_is_obeyed_and_planned_for():
     np.testing.assert_allclose(actions[1, 0], expected, atol=1e-6)
     free = run(policy, seen)
     np.testing.assert_array_equal(actions[:, 1], free[:, 1])
+
+
+def test_a_command_begins_a_new_chunk_which_goes_on_when_it_is_let_go():
+    policy = make("mac", horizon=3, execute=3)
+    seen, given = walk(5, 1), np.full((5, 1, ACTION), 0.4, np.float32)
+    mask = np.zeros((5, 1, ACTION), bool)
+    mask[1, 0, 0] = True
+    actions = run(policy, seen, given=given, mask=mask)
+    changed = seen.copy()
+    changed[[2, 3]] += 1.0  # the chunk begun at step 1 holds for steps 1 to 3
+    np.testing.assert_array_equal(run(policy, changed, given=given, mask=mask)[:4], actions[:4])
+    changed[4] += 1.0
+    assert (run(policy, changed, given=given, mask=mask)[4] != actions[4]).any()
+    assert (run(policy, seen)[2] != actions[2]).any()  # and was made for the command
+
+
+def test_what_is_commanded_is_what_was_done_last_for_stickiness():
+    policy = make("mac", decode="best", stickiness=1.0)
+    seen, held = walk(1, 2)[0], np.array([[True, False, False], [False, False, False]])
+    action, state = policy.step(seen, None, np.full(ACTION, 0.4), held, generator=torch.Generator().manual_seed(0))
+    previous = policy.normalizer.denormalize(policy._previous(state))
+    np.testing.assert_allclose(previous.numpy(), action, atol=1e-6)
+    after = policy._previous(state.reset(np.array([True, False])))
+    assert after.isnan().all(1).tolist() == [True, False]
+
+
+def test_a_step_leaves_the_state_it_was_given_as_it_was():
+    policy, seen = make("mac", history=2, horizon=3, execute=3, decode="sample", noise="slow"), walk(2, 2)
+    _, state = policy.step(seen[0], None, generator=torch.Generator().manual_seed(0))
+    first, _ = policy.step(seen[1], state, np.zeros(ACTION), [1, 0, 0], generator=torch.Generator().manual_seed(1))
+    again, _ = policy.step(seen[1], state, np.zeros(ACTION), [1, 0, 0], generator=torch.Generator().manual_seed(1))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_a_state_of_other_rows_or_a_stack_of_observations_is_refused():
+    policy = make("bc", history=2)
+    with pytest.raises(ValueError, match="the state has 3 rows, the observations 2"):
+        policy.step(walk(1, 2)[0], policy.initial_state(3))
+    with pytest.raises(ValueError, match="keeps the history itself"):
+        policy.step(np.zeros((1, 2, OBSERVATION)))
 
 
 def test_held_noise_stays_for_an_episode_and_fresh_noise_does_not():
