@@ -14,13 +14,16 @@ from lightning_fabric import Fabric
 from omegaconf import DictConfig, OmegaConf
 
 from envs.demonstrations import load_demonstrations, task_data
+from mac_policy.checks import check_choice, check_count
 from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.policies.registry import make_policy, make_settings
+from mac_policy.policies.registry import POLICIES, make_policy, make_settings
 from mac_policy.policies.settings import from_mapping
 from mac_policy.policies.spaces import Spaces
 from mac_policy.training.divergence import TrainingDiverged
-from mac_policy.training.loop import TrainResult, make_fabric, train
+from mac_policy.training.loop import TrainResult, train
+from mac_policy.training.metrics import check_tensorboard
 from mac_policy.training.settings import TrainSettings
+from mac_policy.training.setup import make_fabric
 
 FILLER_SEED = 100  # added to the seed of the second policy of a kind
 
@@ -29,9 +32,7 @@ FILLER_SEED = 100  # added to the seed of the second policy of a kind
 @clean_errors
 def main(config: DictConfig) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    settings = from_mapping(TrainSettings, _plain(config.training), "training settings")
-    for kind in config.train:
-        make_settings(kind, _plain(config[kind]))  # a mistake shows before anything is fetched or recorded
+    settings = check(config)
     fabric = make_fabric(settings)
     with fabric.rank_zero_first():  # the first process may have to fetch or record the demonstrations
         demos = load(config)
@@ -40,6 +41,20 @@ def main(config: DictConfig) -> None:
         results.append(train_one(config, kind, seed, demos, settings, fabric))
     if fabric.is_global_zero:
         report(config, results)
+
+
+def check(config: DictConfig) -> TrainSettings:
+    """The settings of training; a mistake shows before anything is fetched or recorded."""
+    check_count("seed", config.seed, 0)
+    settings = from_mapping(TrainSettings, _plain(config.training), "training settings")
+    if settings.tensorboard:
+        check_tensorboard()
+    for kind in config.train:
+        check_choice("policy in train", kind, POLICIES)
+        if kind not in config:
+            raise ValueError(f"train names {kind}, whose settings are not there: choose policy={kind}")
+        make_settings(kind, _plain(config[kind]))
+    return settings
 
 
 def plan(kinds: list[str], seed: int) -> list[tuple[str, int]]:

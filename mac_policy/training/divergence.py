@@ -7,6 +7,8 @@ from pathlib import Path
 
 from mac_policy.policies import atomic, checkpoint
 
+DIVERGED = "diverged.json"
+
 
 class TrainingDiverged(RuntimeError):
     """The loss or its gradient is no number; `step` and `rows` say where, the last good checkpoint is kept."""
@@ -16,7 +18,7 @@ class TrainingDiverged(RuntimeError):
         kept = f"the last good checkpoint is in {folder}" if (folder / checkpoint.WEIGHTS).exists() else "none yet"
         super().__init__(
             f"the {what} at step {step} is not finite; batch rows {rows[:8]}{'...' if len(rows) > 8 else ''} "
-            f"(all {len(rows)} in {folder / 'diverged.json'}); {kept}"
+            f"(all {len(rows)} in {folder / DIVERGED}); {kept}"
         )
 
 
@@ -24,5 +26,5 @@ def report_divergence(what: str, step: int, rows: list[int], folder: Path, *, wr
     """The error to raise; with `write` all rows of the batch go into diverged.json."""
     if write:
         folder.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(folder / "diverged.json", json.dumps({"step": step, "rows": rows}) + "\n")
+        atomic.write_text(folder / DIVERGED, json.dumps({"step": step, "rows": rows}) + "\n")
     return TrainingDiverged(what, step, rows, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +19,17 @@ from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.recovery import Recovery
 from mac_policy.training import average, identity, metrics, state
 from mac_policy.training.data import Batch, TrainingData
-from mac_policy.training.divergence import TrainingDiverged, report_divergence
+from mac_policy.training.divergence import DIVERGED, TrainingDiverged, report_divergence
 from mac_policy.training.evaluation import validate, write_calibration
 from mac_policy.training.progress import Reporter
 from mac_policy.training.settings import TrainSettings, rate
+from mac_policy.training.setup import make_fabric, make_optimizer, split
 from mac_policy.training.streams import Shuffle, stream
+
+CALIBRATION, CURVE, METRICS = "calibration.json", "curve.png", "metrics.csv"
+FILES = (
+    checkpoint.CONFIG, state.STATE, checkpoint.WEIGHTS, checkpoint.BEST, METRICS, CALIBRATION, CURVE, DIVERGED,
+)  # fmt: skip
 
 
 class TrainResult(NamedTuple):
@@ -59,19 +66,6 @@ def train(
     return trainer.run(resume)
 
 
-def make_fabric(settings: TrainSettings) -> Fabric:
-    """Fabric with its processes launched (one process needs none)."""
-    fabric = Fabric(
-        accelerator=settings.accelerator,
-        devices=settings.devices,
-        num_nodes=settings.nodes,
-        strategy=settings.strategy,
-        precision=settings.fabric_precision(),
-    )
-    fabric.launch()
-    return fabric
-
-
 class Trainer:
     """One run: its data, its optimiser and where it stands."""
 
@@ -86,6 +80,8 @@ class Trainer:
         fabric: Fabric,
         quiet: bool = False,
     ) -> None:
+        if settings.tensorboard:
+            metrics.check_tensorboard()
         if settings.batch_size % fabric.world_size:
             raise ValueError(
                 f"batch_size {settings.batch_size} must be a multiple of the {fabric.world_size} processes"
@@ -93,7 +89,7 @@ class Trainer:
         self.policy, self.settings, self.folder, self.seed, self.fabric = policy, settings, folder, seed, fabric
         self.source = demos.source.as_dict()
         self.identity = identity.of_run(policy, settings, self.source, seed)
-        train_demos, held_out = _split(demos, settings.validation, seed)
+        train_demos, held_out = split(demos, settings.validation, seed)
         policy.normalizer = Normalizer.fit(policy.spaces, train_demos.observations, train_demos.actions)
         if policy.settings.displacement:
             policy.recovery = Recovery.fit(train_demos.observations, train_demos.actions, train_demos.episode_index)
@@ -102,7 +98,7 @@ class Trainer:
         self.held_out = None if held_out is None else TrainingData.of(held_out, *window).to(fabric.device)
         self.total = settings.total_steps(len(self.data))
         self.shuffle = Shuffle(len(self.data), settings.batch_size, seed)
-        self.optimizer = _optimizer(policy, settings)
+        self.optimizer = make_optimizer(policy, settings)
         self.module, self.wrapped = fabric.setup(policy, self.optimizer)
         self.average = average.averaged_copy(policy) if settings.ema else policy
         self.step, self.seconds, self.best, self.stale, self.resumed_from = 0, 0.0, math.inf, 0, 0
@@ -125,10 +121,12 @@ class Trainer:
         batch, draws = self.batch(step)
         self.wrapped.zero_grad(set_to_none=True)
         loss: Tensor = self.module(*batch, draws)
-        if not torch.isfinite(loss):
+        # The mean over all processes: each of them stops at the same step, none waits for one that has stopped.
+        mean: Tensor = self.fabric.all_reduce(loss.detach().clone())  # type: ignore[assignment]
+        if not torch.isfinite(mean):
             raise self.diverged("loss", step)
         self.fabric.backward(loss)
-        return loss.detach()
+        return mean
 
     def advance(self) -> float:
         """One optimiser step; the loss."""
@@ -158,11 +156,12 @@ class Trainer:
         self.folder.mkdir(parents=True, exist_ok=True)
         if resume and self._finished():
             return self._result(checkpoint.load_policy(self.folder, device=self.fabric.device))
+        if self.fabric.is_global_zero:
+            atomic.remove_litter(self.folder)
+            for name in () if resume else FILES:
+                (self.folder / name).unlink(missing_ok=True)
         if resume:
             self._resume()
-        elif self.fabric.is_global_zero:
-            for name in (state.STATE, checkpoint.CONFIG, checkpoint.WEIGHTS, checkpoint.BEST, "diverged.json"):
-                (self.folder / name).unlink(missing_ok=True)
         with Reporter(self.policy.kind, self.total, self.step, self.quiet) as reporter:
             if self.resumed_from:
                 reporter.note(f"resumed {self.folder} at step {self.step}")
@@ -177,34 +176,37 @@ class Trainer:
             reporter.step(self.step + 1, self.advance())
             self.seconds = before + time.perf_counter() - begun
             if self.step % interval == 0 or self.step == self.total:
-                reporter.line(self._measure(self.step % interval or interval, reporter.rate()))
+                reporter.line(self._measure(self.step % interval or interval, reporter))
                 if self.settings.patience and self.stale >= self.settings.patience:
                     reporter.note(f"stopped at step {self.step}: no better loss in {self.stale} validations")
                     break
             if time.perf_counter() - saved >= self.settings.save_seconds:
-                self._try_to_save(reporter)
+                self._try(self.save, reporter)
                 saved = time.perf_counter()
 
-    def _measure(self, steps: int, speed: float) -> dict[str, float]:
+    def _measure(self, steps: int, reporter: Reporter) -> dict[str, float]:
         """A row of metrics: the mean loss of the last `steps` and what the validation says."""
-        row = {"step": self.step, "seconds": self.seconds, "rate": speed, "loss": float(self.running) / steps}
+        loss = float(self.running) / steps
+        row = {"step": self.step, "seconds": self.seconds, "rate": reporter.rate(), "loss": loss}
         self.running.zero_()
         if self.held_out is not None:
             row |= validate(self.average, self.held_out, self.seed, self.fabric)
             self._compare(row["validation_loss"])
         self.rows.append(row)
-        if self.fabric.is_global_zero:
-            metrics.write_csv(self.folder / "metrics.csv", self.rows)
-            if self.settings.tensorboard:
-                metrics.write_events(self.folder, row)
+        self._try(self._write_metrics, reporter)
         return row
+
+    def _write_metrics(self) -> None:
+        metrics.write_csv(self.folder / METRICS, self.rows)
+        if self.settings.tensorboard:
+            metrics.write_events(self.folder, self.rows[-1])
 
     def _compare(self, loss: float) -> None:
         better = loss < self.best
         self.stale = 0 if better else self.stale + 1
         if better:
             self.best = loss
-            if self.fabric.is_global_zero:
+            if self.fabric.is_global_zero:  # without these weights a later choice of the best would be a wrong one
                 atomic.write_tensors(self.folder / checkpoint.BEST, self.average.state_dict())
 
     def _finish(self) -> None:
@@ -212,9 +214,9 @@ class Trainer:
         if self.settings.weights == "best" and (self.folder / checkpoint.BEST).exists():
             self.average.load_state_dict(atomic.read_tensors(self.folder / checkpoint.BEST))
         if self.fabric.is_global_zero:
-            write_calibration(self.folder / "calibration.json", self.average, self.held_out, self.seed)
-            self._save_policy(finished=True)
-            metrics.write_curve(self.folder / "curve.png", self.rows, f"{self.policy.kind}, seed {self.seed}")
+            write_calibration(self.folder / CALIBRATION, self.average, self.held_out, self.seed)
+            metrics.write_curve(self.folder / CURVE, self.rows, f"{self.policy.kind}, seed {self.seed}")
+            self._save_policy(finished=True)  # what says that all is done comes last
             (self.folder / state.STATE).unlink(missing_ok=True)
         self.fabric.barrier()
 
@@ -237,22 +239,23 @@ class Trainer:
         state.save_state(self.folder, modules, self.optimizer, facts)
         self._save_policy(finished=False)
 
-    def _try_to_save(self, reporter: Reporter) -> None:
+    def _try(self, write: Callable[[], None], reporter: Reporter) -> None:
+        """Write on the first process; a disk that is full costs this one write, not the run."""
         if not self.fabric.is_global_zero:
             return
         try:
-            self.save()
+            write()
         except OSError as error:
-            reporter.note(f"could not save at step {self.step} ({error}); the last saved state stays, going on")
+            reporter.note(f"could not write at step {self.step} ({error}); what was saved before stays, going on")
 
     def _save_policy(self, finished: bool) -> None:
-        last = self.rows[-1] if self.rows else {}
+        loss = self.rows[-1].get("validation_loss") if self.rows else None
         facts = {
             **self.identity,
             "steps": self.step,
             "seconds": round(self.seconds, 2),
             "finished": finished,
-            "validation_loss": last.get("validation_loss"),
+            "validation_loss": loss if loss is not None and math.isfinite(loss) else None,
         }
         facts = {k: v for k, v in facts.items() if k not in ("policy", "settings", "sha256")}
         checkpoint.save_policy(self.average, self.folder, self.source, facts)
@@ -267,7 +270,8 @@ class Trainer:
         identity.check_same_run(self.folder, self.identity, identity.of_config(config))
         self.step, self.seconds = facts["steps"], facts["seconds"]
         self.resumed_from = self.step
-        self.rows = [{"validation_loss": facts["validation_loss"] or math.nan}]
+        loss = facts["validation_loss"]
+        self.rows = [{"validation_loss": math.nan if loss is None else loss}]
         return True
 
     def _resume(self) -> None:
@@ -287,18 +291,3 @@ class Trainer:
     def _result(self, policy: Policy) -> TrainResult:
         loss = self.rows[-1].get("validation_loss", math.nan) if self.rows else math.nan
         return TrainResult(policy.eval(), self.folder, self.step, self.seconds, loss, self.resumed_from)
-
-
-def _split(demos: Demonstrations, validation: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:
-    if validation == 0.0 or len(demos) < 2:
-        return demos, None
-    return demos.split(1 - validation, seed)
-
-
-def _optimizer(policy: Policy, settings: TrainSettings) -> torch.optim.Optimizer:
-    """Weight decay on matrices alone: biases and gains are no part of what should be small."""
-    matrices = [p for p in policy.parameters() if p.ndim > 1]
-    others = [p for p in policy.parameters() if p.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    made = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return made(groups, lr=settings.learning_rate, fused=True)

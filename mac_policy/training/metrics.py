@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -49,12 +50,16 @@ def write_curve(path: Path, rows: Sequence[Row], title: str) -> None:
     atomic.write_bytes(path, buffer.getvalue())
 
 
+def check_tensorboard() -> None:
+    """ValueError naming the package where it is missing."""
+    if find_spec("tensorboard") is None:
+        raise ValueError("tensorboard=true needs the package tensorboard: pip install tensorboard")
+
+
 def write_events(folder: Path, row: Row) -> None:
     """The row as TensorBoard events; needs the tensorboard package."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ValueError("tensorboard=true needs the package: pip install tensorboard") from error
+    from torch.utils.tensorboard import SummaryWriter
+
     with SummaryWriter(str(folder / "tensorboard")) as writer:
         for key, value in row.items():
             if key != "step":

@@ -1,13 +1,17 @@
 """train_policy.py as a user would run it, on the teaching task."""
 
+import dataclasses
 import json
 import re
 
 import pytest
+import yaml
 
 from mac_policy.policies.checkpoint import load_policy
+from mac_policy.policies.registry import make_settings
+from mac_policy.training.settings import TrainSettings
 
-from .helpers import run_script
+from .helpers import ROOT, run_script
 
 TINY = (
     "task=fork", "data.episodes=12", "training.steps=40", "training.batch_size=32", "training.validations=2",
@@ -64,6 +68,11 @@ def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(tr
         (("policy=mack",), r"all\s+bc\s+ibc\s+mac\s+mac_paper"),
         (("preset=slow",), r"full\s+paper\s+quick"),
         (("policy=mac", "mac.decode=modes"), "error: unknown decode 'modes'; allowed are .*did you mean 'mode'"),
+        (("seed=abc",), "error: seed must be a whole number of at least 0, got 'abc'"),
+        (("seed=1.5",), "error: seed must be a whole number"),
+        (("train=[mack]",), "error: unknown policy in train 'mack'.*did you mean 'mac'"),
+        (("policy=bc", "train=[mac]"), "error: train names mac.*choose policy=mac"),
+        (("training.batch_size=0",), "error: batch_size must be a whole number of at least 1, got 0"),
         (("training.optimizer=adamx",), "error: unknown optimizer 'adamx'.*did you mean 'adam'"),
     ],
 )
@@ -73,6 +82,20 @@ def test_a_mistake_is_one_line_that_lists_what_is_valid(tmp_path, options, messa
     assert re.search(message, out + err, re.DOTALL), err
     assert "Traceback" not in err
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["bc", "mac", "mac_paper", "ibc"])
+def test_a_policys_config_has_every_setting_at_its_default(kind):
+    written = yaml.safe_load((ROOT / "configs" / "policy" / f"{kind}.yaml").read_text())[kind]
+    plain = json.loads(json.dumps(dataclasses.asdict(make_settings(kind))))
+    if kind == "mac_paper":  # it has no query network
+        plain = {key: value for key, value in plain.items() if not key.startswith("query_")}
+    assert written == plain
+
+
+def test_the_quick_preset_has_every_setting_of_training():
+    written = yaml.safe_load((ROOT / "configs" / "preset" / "quick.yaml").read_text())["training"]
+    assert set(written) == {field.name for field in dataclasses.fields(TrainSettings)}
 
 
 def test_help_explains_the_options(tmp_path):

@@ -11,9 +11,11 @@ from lightning_fabric import Fabric
 
 from envs.fork import Fork, ForkOperator
 from mac_policy.policies.checkpoint import load_policy, read_config
+from mac_policy.training import metrics
 from mac_policy.training.divergence import TrainingDiverged
-from mac_policy.training.loop import Trainer, make_fabric, train
+from mac_policy.training.loop import Trainer, train
 from mac_policy.training.settings import TrainSettings, rate
+from mac_policy.training.setup import make_fabric
 from mac_policy.training.streams import Shuffle, stream
 
 from .helpers import demonstrations, quickly, same, small
@@ -129,21 +131,39 @@ def gradients(fabric, folder):
     first = {name: p.grad.clone() for name, p in trainer.policy.named_parameters()}
     result = trainer.run()
     rank = fabric.global_rank
-    torch.save((first, result.policy.state_dict()), folder / f"{fabric.world_size}-{rank}.pt")
+    losses = [row["loss"] for row in trainer.rows]
+    torch.save((first, result.policy.state_dict(), losses), folder / f"{fabric.world_size}-{rank}.pt")
 
 
 def test_two_processes_have_the_gradient_of_one(tmp_path):
     gradients(Fabric(accelerator="cpu", devices=1), _new(tmp_path / "one"))
     two = Fabric(accelerator="cpu", devices=2, strategy="ddp_spawn")
     two.launch(gradients, _new(tmp_path / "two"))
-    gradient, weights = torch.load(tmp_path / "one" / "1-0.pt")
+    gradient, weights, losses = torch.load(tmp_path / "one" / "1-0.pt")
     for rank in (0, 1):
-        other_gradient, other_weights = torch.load(tmp_path / "two" / f"2-{rank}.pt")
+        other_gradient, other_weights, other_losses = torch.load(tmp_path / "two" / f"2-{rank}.pt")
+        np.testing.assert_allclose(other_losses, losses, rtol=1e-4)  # that of all rows, not of a process's share
         for name, value in gradient.items():
             torch.testing.assert_close(other_gradient[name], value, rtol=1e-4, atol=1e-6)
         for name, value in weights.items():
             torch.testing.assert_close(other_weights[name], value, rtol=1e-3, atol=1e-4)
     assert load_policy(tmp_path / "two").kind == "mac"
+
+
+def diverge(fabric, folder):
+    """A run whose bad row is in the second process's share; what each process says."""
+    torch.set_num_threads(1)
+    settings = quickly(batch_size=64, steps=6, validations=1, save_seconds=0.0)
+    trainer = Trainer(small("bc"), demonstrations(), settings, folder, seed=0, fabric=fabric, quiet=True)
+    trainer.data.actions[trainer.shuffle.batch(0)[40]] = torch.nan
+    with pytest.raises(TrainingDiverged, match="loss at step 0"):
+        trainer.run()
+    (folder / f"stopped-{fabric.global_rank}").touch()
+
+
+def test_all_processes_stop_when_the_loss_of_one_is_no_number(tmp_path):
+    Fabric(accelerator="cpu", devices=2, strategy="ddp_spawn").launch(diverge, _new(tmp_path / "two"))
+    assert {path.name for path in (tmp_path / "two").iterdir()} == {"stopped-0", "stopped-1", "diverged.json"}
 
 
 def _new(folder):
@@ -197,11 +217,20 @@ def test_the_learning_rate_rises_and_falls():
         ({"validation": 1.0}, "validation must be in"),
         ({"learning_rate": -1.0}, "learning_rate must be at least 0"),
         ({"precision": "fp8"}, "precision"),
+        ({"learning_rate": float("inf")}, "learning_rate must be at least 0"),
+        ({"ema": True}, "ema must be in"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         TrainSettings(**settings)
+
+
+def test_tensorboard_without_its_package_is_refused_before_anything_is_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="pip install tensorboard"):
+        train(small("bc"), demonstrations(), quickly(tensorboard=True), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_epochs_are_counted_in_rows():

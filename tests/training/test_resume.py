@@ -7,9 +7,11 @@ import time
 
 import pytest
 
+from mac_policy.policies import atomic
 from mac_policy.policies.checkpoint import load_policy, read_config
-from mac_policy.training import state
-from mac_policy.training.loop import Trainer, make_fabric, train
+from mac_policy.training import loop, metrics, state
+from mac_policy.training.loop import Trainer, train
+from mac_policy.training.setup import make_fabric
 from mac_policy.training.state import STATE, ResumeError
 
 from .helpers import demonstrations, quickly, same, small, start
@@ -73,11 +75,58 @@ def test_stopped_at_any_step(tmp_path, at):
     assert same(resumed.policy, whole.policy)
 
 
-def test_a_state_that_was_being_written_is_ignored(tmp_path):
+class Killed(BaseException):
+    """The end of a process, as far as its files go."""
+
+
+def die_at_write(monkeypatch, number):
+    """The process ends just before this write (0: never); the list of names written."""
+    real, names = atomic.write_bytes, []
+
+    def write(path, data):
+        names.append(path.name)
+        if len(names) == number:
+            raise Killed
+        real(path, data)
+
+    monkeypatch.setattr(atomic, "write_bytes", write)
+    return names
+
+
+def test_killed_before_any_of_its_writes_it_ends_with_the_same_weights(tmp_path, monkeypatch):
+    settings = quickly(steps=4, validations=2, save_seconds=0.0, ema=0.5)
+    names = die_at_write(monkeypatch, 0)
+    whole = train(small("bc"), demonstrations(), settings, tmp_path / "whole", quiet=True)
+    total = len(names)
+    assert total > 15
+    files = {path.name for path in (tmp_path / "whole").iterdir()}
+    for number in range(1, total + 1):
+        folder = tmp_path / str(number)
+        die_at_write(monkeypatch, number)
+        with pytest.raises(Killed):
+            train(small("bc"), demonstrations(), settings, folder, quiet=True)
+        monkeypatch.undo()
+        resumed = train(small("bc"), demonstrations(), settings, folder, quiet=True)
+        assert same(resumed.policy, whole.policy), number
+        assert same(load_policy(folder), whole.policy), number
+        assert {path.name for path in folder.iterdir()} == files, number
+
+
+@pytest.mark.parametrize("settings", [{"history": 2, "horizon": 3, "displacement": 2.0}, {"observation_noise": 0.1}])
+def test_noise_and_displacement_resume_to_the_same_weights(tmp_path, settings):
+    stop_after(trainer(tmp_path / "a", quickly(), **settings), 20)
+    resumed = train(small(**settings), demonstrations(), quickly(), tmp_path / "a", quiet=True)
+    whole = train(small(**settings), demonstrations(), quickly(), tmp_path / "b", quiet=True)
+    assert resumed.resumed_from == 20
+    assert same(resumed.policy, whole.policy)
+
+
+def test_a_state_that_was_being_written_is_ignored_and_removed(tmp_path):
     settings = quickly()
     stop_after(trainer(tmp_path, settings), 5)
     (tmp_path / f".{STATE}.123.tmp").write_bytes(b"half")
     assert train(small(), demonstrations(), settings, tmp_path, quiet=True).resumed_from == 5
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_damaged_state_is_refused_by_name(tmp_path):
@@ -131,6 +180,36 @@ def test_a_disk_that_fills_up_during_training_costs_nothing_but_that_save(tmp_pa
     through = train(small(), demonstrations(), settings, tmp_path / "full", quiet=True)
     assert len(calls) > 10
     assert same(through.policy, whole.policy)
+
+
+def test_a_table_that_cannot_be_written_does_not_stop_the_run(tmp_path, monkeypatch):
+    def full(path, rows):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(metrics, "write_csv", full)
+    result = train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+    assert result.steps == 60
+    assert same(load_policy(tmp_path), result.policy)
+
+
+def test_a_validation_that_is_no_number_leaves_plain_json(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "validate", lambda *_: {"validation_loss": math.nan})
+    train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    config = json.loads((tmp_path / "config.json").read_text(), parse_constant=refuse)
+    assert config["training"]["validation_loss"] is None
+    assert math.isnan(train(small(), demonstrations(), quickly(), tmp_path, quiet=True).validation_loss)
+
+
+def test_starting_afresh_leaves_nothing_of_the_run_before(tmp_path, monkeypatch):
+    train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+    die_at_write(monkeypatch, 1)
+    with pytest.raises(Killed):
+        train(small(), demonstrations(), quickly(), tmp_path, resume=False, quiet=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_saved_facts_are_plain_json(tmp_path):
