@@ -28,6 +28,7 @@ from rich.table import Table
 
 from benchmarks._evaluation import make_env, roll_out
 from mac_policy.autonomy.intervals import two_level_interval, wilson_interval
+from mac_policy.checks import check_choice
 from mac_policy.policies.checkpoint import CheckpointError, load_policy, read_config
 from mac_policy.provenance import run_record, write_json
 
@@ -73,8 +74,11 @@ def parse() -> argparse.Namespace:
 def plan(options: argparse.Namespace) -> list[Job]:
     """Every policy in every variant that changes it."""
     jobs = []
-    for folder in find_folders(options.folders):
-        config = read_config(folder)
+    configs = {folder: read_config(folder) for folder in find_folders(options.folders)}
+    known = {key for config in configs.values() for key in config["settings"]}
+    for key in variants(options)[0]:
+        check_choice("setting of these policies", key, sorted(known))
+    for folder, config in configs.items():
         name, seed = run_name(folder)
         for variant in variants(options):
             usable = {key: value for key, value in variant.items() if key in config["settings"]}

@@ -81,6 +81,14 @@ def test_a_batch_answers_as_its_rows_do_one_by_one(policy, dims):
     np.testing.assert_allclose(together, alone, atol=2e-5)
 
 
+def test_rows_that_hold_other_dims_answer_as_they_do_one_by_one(policy):
+    held = np.array([mask(dims) for dims in SUBSETS])
+    seen, given = observations(len(held)), np.tile(np.float32([0.9, -1.5, 0.4]), (len(held), 1))
+    together = policy.act(seen, given, held, deterministic=True)
+    alone = [policy.act(*row, deterministic=True) for row in zip(seen, given, held, strict=True)]
+    np.testing.assert_allclose(together, alone, atol=2e-5)
+
+
 def test_saving_and_loading_changes_nothing(policy, tmp_path):
     loaded = load_policy(save_policy(policy, tmp_path / "p", {"name": "d", "sha256": "0" * 64}))
     seen = observations(6)

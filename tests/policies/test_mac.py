@@ -116,6 +116,19 @@ def test_values_are_chosen_inside_the_bounds_and_become_evidence_there():
     np.testing.assert_allclose(policy.act(seen[0], deterministic=True), action[0], atol=1e-5)
 
 
+def test_the_score_of_a_sample_is_the_likelihood_of_what_was_filled_in():
+    policy = make("mac", decode="best")
+    spread_out(policy, 0.3)
+    g = torch.Generator().manual_seed(0)
+    context, values = torch.randn(4, OBSERVATION, generator=g), torch.rand(4, ACTION, generator=g) / 4
+    given = torch.tensor([[False] * 3, [True, False, False], [False, True, False], [True, False, True]])
+    path = decoding.Path([0, 1, 2], torch.full((ACTION,), -1e3), torch.full((ACTION,), 1e3))
+    noise = torch.randn(4, ACTION, 2, generator=g)
+    x, score = decoding.fill(policy.model, context, values, given, path, decoding.How("best", 1.0), noise)
+    likelihood = policy.model.log_prob(x, ~given, given, factorization=policy.factorization, context=context)
+    torch.testing.assert_close(score, likelihood, atol=1e-4, rtol=1e-4)
+
+
 def test_the_path_stops_where_the_chunk_is_cut_off():
     policy = make("mac", horizon=3, execute=2)
     state, seen = None, rows(2)[0]

@@ -1,11 +1,14 @@
 """What policies remember between steps: chunks, history, held noise; each row on its own."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.policies.decoding import transport
+from mac_policy.policies.state import PolicyState
 
 from .conftest import ACTION, OBSERVATION, make
 
@@ -87,7 +90,7 @@ def test_a_command_begins_a_new_chunk_which_goes_on_when_it_is_let_go():
 
 
 def test_what_is_commanded_is_what_was_done_last_for_stickiness():
-    policy = make("mac", decode="best", stickiness=1.0)
+    policy = make("mac", decode="best", stickiness=1.0, horizon=2, execute=2)
     seen, held = walk(1, 2)[0], np.array([[True, False, False], [False, False, False]])
     action, state = policy.step(seen, None, np.full(ACTION, 0.4), held, generator=torch.Generator().manual_seed(0))
     previous = policy.normalizer.denormalize(policy._previous(state))
@@ -99,9 +102,46 @@ def test_what_is_commanded_is_what_was_done_last_for_stickiness():
 def test_a_step_leaves_the_state_it_was_given_as_it_was():
     policy, seen = make("mac", history=2, horizon=3, execute=3, decode="sample", noise="slow"), walk(2, 2)
     _, state = policy.step(seen[0], None, generator=torch.Generator().manual_seed(0))
-    first, _ = policy.step(seen[1], state, np.zeros(ACTION), [1, 0, 0], generator=torch.Generator().manual_seed(1))
-    again, _ = policy.step(seen[1], state, np.zeros(ACTION), [1, 0, 0], generator=torch.Generator().manual_seed(1))
-    np.testing.assert_array_equal(first, again)
+    before = copy.deepcopy(state)
+    policy.step(seen[1], state, np.zeros(ACTION), [1, 0, 0], generator=torch.Generator().manual_seed(1))
+    for name, value in vars(before).items():
+        assert (value == getattr(state, name)).all(), name
+
+
+def test_rows_plan_with_what_is_their_own():
+    """The second row alone plans anew: with its command, its noise and its observation."""
+    policy = make("mac", horizon=3, execute=3, decode="sample", noise="episode")
+    seen, given = walk(2, 2), np.float32([[0.0, 0.0, 0.1], [0.9, -1.5, 0.4]])
+    _, state = policy.step(seen[0], None, generator=torch.Generator().manual_seed(0))
+    own = PolicyState(*(part[1:] for part in vars(state).values()))
+    held = np.array([[False] * 3, [True, False, True]])
+    both, _ = policy.step(seen[1], state, given, held)
+    alone, _ = policy.step(seen[1, 1:], own, given[1:], held[1:])
+    np.testing.assert_allclose(both[1], alone[0], atol=1e-5)
+
+
+def test_held_noise_is_drawn_anew_for_a_row_that_begins_and_stays_for_the_others():
+    policy, seen = make("mac", decode="sample", noise="episode"), walk(1, 2)[0]
+    _, before = policy.step(seen, None)
+    _, after = policy.step(seen, before.reset(np.array([True, False])))
+    assert (before.noise == after.noise).flatten(1).all(1).tolist() == [False, True]
+
+
+def test_stickiness_has_no_say_at_the_start_of_an_episode():
+    seen, actions = walk(1, 2)[0], []
+    for stickiness in (0.0, 50.0):
+        policy = make("mac", decode="best", stickiness=stickiness, candidates=32)
+        _, state = policy.step(seen, None, generator=torch.Generator().manual_seed(0))
+        state = state.reset(np.array([True, False]))
+        actions.append(policy.step(seen, state, generator=torch.Generator().manual_seed(1))[0])
+    np.testing.assert_array_equal(actions[0][0], actions[1][0])
+    assert (actions[0][1] != actions[1][1]).any()
+
+
+def test_a_row_stays_reset_when_another_one_is():
+    state = make("bc").initial_state(2)
+    _, state = make("bc").step(walk(1, 2)[0], state)
+    assert state.reset(np.array([True, False])).reset(np.array([False, True])).fresh.all()
 
 
 def test_a_state_of_other_rows_or_a_stack_of_observations_is_refused():

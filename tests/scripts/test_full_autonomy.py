@@ -63,6 +63,7 @@ def test_mistakes_are_one_line(runs):
         ((runs / "nowhere",), "is no policy folder and holds none"),
         ((runs / "fork", "--decode", "modal"), "unknown decode 'modal'"),
         ((runs / "fork", "--set", "noise"), "write KEY=VALUE"),
+        ((runs / "fork", "--set", "decod=best"), "unknown setting of these policies 'decod'"),
     ):
         code, _, err = run(*options, "--episodes", 1, cwd=runs)
         assert code != 0
