@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -163,8 +164,9 @@ def as_evidence(query_masks: MaskDistribution) -> MaskDistribution:
 
 def parallel_weights(evidence: Tensor) -> Tensor:
     """1 / (N - |e|) for every unseen variable: the mean over them. (n, N)"""
-    unseen = (~evidence).float()
-    return unseen / unseen.sum(1, keepdim=True).clamp(min=1)
+    unseen = (~evidence).numpy()
+    each = (1 / np.maximum(unseen.sum(1, keepdims=True), 1)).astype(np.float32)
+    return torch.from_numpy(unseen * each)
 
 
 def ranks_in_order(order: Tensor, query: Tensor, given: Tensor) -> Tensor:
