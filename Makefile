@@ -29,7 +29,8 @@ setup: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python scripts/mask_distribution.py n=12
 	@echo
-	@echo "This is the engine's part of the demo. Training and shared autonomy on the kitchen are still to come."
+	@echo "This is the engine's part. To train policies: $(BIN)/python scripts/train_policy.py task=fork (or task=kitchen-mixed)."
+	@echo "Shared autonomy on the kitchen is still to come."
 
 test: $(STAMP)
 	MAC_DATA='$(TEST_DATA)' $(BIN)/python -m pytest
