@@ -58,6 +58,11 @@ def test_a_killed_run_is_resumed_by_the_same_command(tmp_path):
     assert not work.exists()
 
 
+def hear_interrupts():
+    """As at a terminal: a test run in the background of a shell inherits that interrupts are ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("presses", [1, 30])
 def test_an_interrupt_is_clean_however_often(tmp_path, presses):
     command = [sys.executable, str(ROOT / "scripts" / SCRIPT), "task=fork", "episodes=30000", "workers=2"]
@@ -68,6 +73,7 @@ def test_an_interrupt_is_clean_however_often(tmp_path, presses):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_interrupts,
     )
     try:
         wait_for_episodes(tmp_path, 5)
