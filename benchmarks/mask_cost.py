@@ -9,9 +9,6 @@ where the preset says so and the processor has it. The limit is 1%.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from gymnasium import spaces
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from benchmarks.masks import milliseconds
 from mac_policy.policies.mac import MAC
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
@@ -36,7 +34,7 @@ def configurations() -> list[tuple[str, str]]:
     return [(policy, preset.stem) for policy in policies for preset in sorted((CONFIGS / "preset").glob("*.yaml"))]
 
 
-def share_of_masks(policy: str, preset: str, repeats: int) -> dict[str, Any]:
+def share_of_masks(policy: str, preset: str, seconds: float) -> dict[str, Any]:
     """Median milliseconds of a step and of its masks, for one configuration."""
     with initialize_config_dir(str(CONFIGS), version_base=None):
         config = compose("train_policy", [f"policy={policy}", f"preset={preset}"])
@@ -56,30 +54,20 @@ def share_of_masks(policy: str, preset: str, repeats: int) -> dict[str, Any]:
         loss.backward()
         optimizer.step()
 
-    steps = _milliseconds(step, repeats)
-    masks = _milliseconds(lambda: model.factorization.training_masks(n, g), 50)
+    steps = milliseconds(step, seconds)
+    masks = milliseconds(lambda: model.factorization.training_masks(n, g), seconds)
     return {"policy": policy, "preset": preset, "batch": n, "step_ms": steps, "masks_ms": masks, "share": masks / steps}
-
-
-def _milliseconds(work: Callable[[], object], repeats: int) -> float:
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5, help="steps that are timed for each configuration (5)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time for each measurement, of 5 calls at least (1)")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks/mask_cost"), help="folder of results.json")
     options = parser.parse_args()
     record = run_record(0) | {"rows": []}
     print(f"{'policy':10} {'preset':7} {'batch':>6} {'step ms':>9} {'masks ms':>9} {'share':>7}")
     for policy, preset in configurations():
-        row = share_of_masks(policy, preset, options.repeats)
+        row = share_of_masks(policy, preset, options.seconds)
         record["rows"].append(row)
         print(
             f"{policy:10} {preset:7} {row['batch']:6} {row['step_ms']:9.1f} {row['masks_ms']:9.3f} {row['share']:7.2%}"

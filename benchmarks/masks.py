@@ -41,14 +41,14 @@ def resampled_masks(n: int, num_variables: int, generator: torch.Generator) -> T
     return masks[chosen]
 
 
-def milliseconds(draw: Callable[[], Tensor], seconds: float) -> float:
+def milliseconds(work: Callable[[], object], seconds: float) -> float:
     """Median of single calls made for about `seconds`, after one to warm up."""
-    draw()
+    work()
     times: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 5:
         start = time.perf_counter()
-        draw()
+        work()
         times.append(time.perf_counter() - start)
     return 1e3 * statistics.median(times)
 
