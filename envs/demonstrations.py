@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gymnasium import spaces
 
 import envs  # noqa: F401  (registers the ids that the cards name)
 from envs.fork import Fork, record_fork_episode
+from envs.kitchen_orders import ORDERS
 from envs.kitchen_tasks import (
     BOTTOM_BURNER,
     GOAL_SETS,
@@ -107,11 +109,11 @@ def _demonstrator(*modules: str) -> dict[str, str]:
     return {DEMONSTRATOR_KEY: hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()}
 
 
-def _record_kitchen(task: str, *, seed: int, index: int) -> Episode:
+def _record_kitchen(task: str, order: str = "default", *, seed: int, index: int) -> Episode:
     from envs.expert import record_episode
 
     # All 59 values are stored, so that the set serves both views.
-    return record_episode(task, seed=seed, index=index, observation="full")
+    return record_episode(task, seed=seed, index=index, order=order, observation="full")
 
 
 def _kitchen(name: str) -> TaskData:
@@ -161,13 +163,25 @@ def _fork() -> TaskData:
 TASKS: dict[str, TaskData] = {**{name: _kitchen(name) for name in OFFICIAL}, "fork": _fork()}
 
 
-def task_data(name: str, dataset: str | None = None) -> TaskData:
-    """The data side of a task: a name of `TASKS`, or 'minari' with the id of any Minari data set."""
+def task_data(name: str, dataset: str | None = None, order: str = "default") -> TaskData:
+    """The data side of a task: a name of `TASKS`, or 'minari' with the id of any Minari data set.
+
+    order: of the tasks within a scripted kitchen demonstration, see `envs.kitchen_orders`.
+    """
+    check_choice("order", order, ORDERS)
     if name == "minari":
         if not dataset:
             raise ValueError("task=minari needs dataset=<Minari id>, for example dataset=D4RL/pen/human-v2")
         return TaskData(name=dataset, minari_id=dataset)
-    return TASKS[check_choice("task", name, (*TASKS, "minari"))]
+    task = TASKS[check_choice("task", name, (*TASKS, "minari"))]
+    return task if order == "default" else _in_order(task, order)
+
+
+def _in_order(task: TaskData, order: str) -> TaskData:
+    if task.scripted is None or task.name not in GOAL_SETS:
+        raise ValueError(f"order={order} is for the kitchen's scripted demonstrations, {task.name} has one order alone")
+    scripted = replace(task.scripted, record=partial(_record_kitchen, task.name, order))
+    return replace(task, scripted=scripted, scripted_variant=order)
 
 
 def load_demonstrations(
@@ -179,11 +193,15 @@ def load_demonstrations(
     observation: str | None = "qpos",
     outside: str = "clip",
     episodes: int | None = None,
+    order: str = "default",
 ) -> Demonstrations:
     """The demonstrations of a task; see `mac_policy.data.resolve.load` for source, path and outside.
 
     episodes: how many scripted demonstrations; None takes what is stored, or records the task's own number.
+    order: of the tasks within a scripted kitchen demonstration: 'default', 'canonical' or 'random'.
     """
-    task = task_data(name, dataset)
+    task = task_data(name, dataset, order)
+    if order != "default" and source != "scripted":
+        raise ValueError(f"order={order} is for scripted demonstrations: give source=scripted, not {source}")
     view = observation if task.views else None
     return load(task, source=source, path=path, observation=view, outside=outside, episodes=episodes)

@@ -15,7 +15,7 @@ from mac_policy.data.tasks import Scripted
 @hydra.main(config_path="../configs", config_name="collect_demos", version_base=None)
 @clean_errors
 def main(config: DictConfig) -> None:
-    task = task_data(config.task.name)
+    task = task_data(config.task.name, order=config.order)
     if task.scripted is None:
         raise ValueError(f"task={task.name} has no scripted demonstrator")
     if not isinstance(config.overwrite, bool):

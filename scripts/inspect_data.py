@@ -40,6 +40,7 @@ def _load(config: DictConfig) -> Demonstrations:
             observation=config.observation or "qpos",
             outside=data.outside,
             episodes=data.episodes,
+            order=data.order,
         )
     is_path = name.endswith((".hdf5", ".h5")) or Path(name).expanduser().exists()
     path = name if is_path else None

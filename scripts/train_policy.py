@@ -71,6 +71,7 @@ def load(config: DictConfig) -> Demonstrations:
         observation=config.task.observation,
         outside=config.data.outside,
         episodes=config.data.episodes,
+        order=config.data.order,
     )
 
 

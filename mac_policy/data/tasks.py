@@ -59,6 +59,8 @@ class TaskData:
     published_kind: str | None = None
     """What the published data are ('human'), for files that do not say."""
     scripted: Scripted | None = None
+    scripted_variant: str = ""
+    """Tells one way of demonstrating the task from another in the name of the stored set."""
     completions: Completions | None = None
     """For sources that do not say what was completed; takes the observations of any view."""
 
@@ -70,7 +72,8 @@ class TaskData:
     @property
     def scripted_id(self) -> str:
         """The Minari id of the built-in scripted demonstrations."""
-        return f"mac-policy/{self.name}-scripted-v0"
+        variant = f"-{self.scripted_variant}" if self.scripted_variant else ""
+        return f"mac-policy/{self.name}{variant}-scripted-v0"
 
     def select(self, view: str | None) -> Callable[[int], NDArray[np.int64]] | None:
         """From a source's width to the columns of `view`; None keeps every column."""

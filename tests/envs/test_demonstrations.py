@@ -11,6 +11,7 @@ import pytest
 from gymnasium_robotics.envs.franka_kitchen import kitchen_env
 
 from envs.demonstrations import GOALS, NEAR, OFFICIAL, TASKS, kitchen_completions, load_demonstrations, task_data
+from envs.expert import plan_episode
 from envs.kitchen import VIEWS, make
 from envs.kitchen_tasks import GOAL_SETS
 from envs.replay import make_for_replay, play, replay, save_film
@@ -135,3 +136,28 @@ def test_human_demonstrations_replayed_complete_their_tasks():
         *_, info = play(env, episode)
         completed.append(len(info["completed"]))
     assert sum(completed) >= 8
+
+
+def test_another_order_of_the_tasks_is_another_scripted_set():
+    task = task_data("kitchen-complete", order="random")
+    assert task.scripted_id == "mac-policy/kitchen-complete-random-scripted-v0"
+    usual = task_data("kitchen-complete")
+    assert usual.scripted_id == "mac-policy/kitchen-complete-scripted-v0"
+    planned = {plan_episode("kitchen-complete", seed=0, index=i, order="random").order for i in range(20)}
+    assert len(planned) > 5
+    index = next(
+        i
+        for i in range(20)
+        if plan_episode("kitchen-complete", seed=0, index=i, order="random").order[0] != "microwave"
+    )
+    done = task.scripted.record(seed=0, index=index).completed
+    assert done[0] == plan_episode("kitchen-complete", seed=0, index=index, order="random").order[0]
+
+
+def test_an_order_is_for_scripted_kitchen_demonstrations():
+    with pytest.raises(ValueError, match="source=scripted, not auto"):
+        load_demonstrations("kitchen-complete", order="random")
+    with pytest.raises(ValueError, match="fork has one order alone"):
+        task_data("fork", order="random")
+    with pytest.raises(ValueError, match=r"'sideways'.*canonical"):
+        task_data("kitchen-complete", order="sideways")
