@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import shutil
-import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mac_policy.checks import check_count
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.data.episode import Episode
 from mac_policy.data.episode_files import episode_file, load_episode, save_episode
-from mac_policy.data.interrupts import interrupts_blocked, interrupts_noted
 from mac_policy.data.minari_store import DEMONSTRATOR_KEY, check_dataset_id, store_root
 from mac_policy.data.minari_write import write_minari
+from mac_policy.data.processes import map_processes
+from mac_policy.data.progress import with_progress
 from mac_policy.data.tasks import Recorder, Scripted
 from mac_policy.provenance import versions
 
 DECIDE_THE_BYTES = ("numpy", "mujoco", "gymnasium_robotics", "mac_policy")
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-LISTEN_SECONDS = 0.2
-"""How long an interrupt may wait to be noticed."""
 
 
 def collect_into_store(
@@ -93,8 +83,8 @@ def collect(
         check_count("workers", workers)
     _claim(work, record, seed, demonstrator)
     missing = [i for i in range(episodes) if load_episode(episode_file(work, i)) is None]
-    with closing(_record_all(partial(_record_one, record, seed, work), missing, workers)) as finished:
-        for _ in _with_progress(finished, episodes, len(missing), console or Console(stderr=True)):
+    with closing(map_processes(partial(_record_one, record, seed, work), missing, workers)) as finished:
+        for _ in with_progress(((index, 1) for index in finished), episodes, episodes - len(missing), console):
             pass
     loaded = [load_episode(episode_file(work, i)) for i in range(episodes)]
     return [episode for episode in loaded if episode is not None]
@@ -121,90 +111,3 @@ def _claim(work: Path, record: Recorder, seed: int, demonstrator: str) -> None:
 def _record_one(record: Recorder, seed: int, work: Path, index: int) -> int:
     save_episode(episode_file(work, index), record(seed=seed, index=index))
     return index
-
-
-def _record_all(
-    record_one: Callable[[int], int], indices: Sequence[int], workers: int | None
-) -> Generator[int, None, None]:
-    workers = min(workers or os.cpu_count() or 1, len(indices))
-    if workers <= 1:
-        yield from map(record_one, indices)
-        return
-    context = multiprocessing.get_context("spawn")
-    with _one_thread_each(), interrupts_noted() as interrupted:
-        pool = ProcessPoolExecutor(workers, context, _end_with_parent)
-        try:
-            yield from _through(pool, record_one, indices, 2 * workers, interrupted)
-        except BrokenProcessPool as error:
-            raise OSError(
-                "a worker process died, perhaps for want of memory; what is complete stays: run the same again, "
-                "with fewer workers"
-            ) from error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _through(
-    pool: ProcessPoolExecutor,
-    record_one: Callable[[int], int],
-    indices: Sequence[int],
-    ahead: int,
-    interrupted: threading.Event,
-) -> Iterator[int]:
-    """The results as they come, with `ahead` tasks under way at a time; KeyboardInterrupt once interrupted."""
-    queue, pending = iter(indices), set[Future[int]]()
-    while True:
-        with interrupts_blocked():  # which workers inherit: an interrupt is the parent's to handle
-            pending |= {pool.submit(record_one, index) for index in islice(queue, ahead - len(pending))}
-        if not pending:
-            return
-        done, pending = wait(pending, timeout=LISTEN_SECONDS, return_when=FIRST_COMPLETED)
-        for future in done:
-            yield future.result()
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers inherit the environment: a thread pool in each would fight over the cores."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _with_progress(finished: Iterator[int], total: int, missing: int, console: Console) -> Iterator[int]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("episodes", total=total, completed=total - missing, rate="")
-        for index in finished:
-            speed = progress.tasks[0].speed
-            progress.update(bar, advance=1, rate=f"{speed:.2f}/s" if speed else "")
-            yield index
