@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,7 +50,7 @@ class OperatorDims:
             if found := RANDOM.fullmatch(spec.strip()):
                 return _drawn(spec, found, action_dim)
             spec = _listed(spec, action_dim)
-        if isinstance(spec, Integral) and not isinstance(spec, bool):
+        if _is_whole(spec):
             if not 0 <= spec <= action_dim:
                 raise _refused(spec, action_dim)
             return OperatorDims(action_dim, tuple(range(int(spec))))
@@ -102,13 +102,17 @@ def _listed(spec: str, action_dim: int) -> Any:
         raise _refused(spec, action_dim) from None
 
 
+def _is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def _checked(spec: Any, action_dim: int) -> tuple[int, ...]:
     if isinstance(spec, np.ndarray):
         spec = spec.tolist()
     if not isinstance(spec, Sequence) or isinstance(spec, str) or len(spec) == 0:
         raise _refused(spec, action_dim)
     for dim in spec:
-        if not isinstance(dim, Integral) or isinstance(dim, bool):
+        if not _is_whole(dim):
             raise _refused(list(spec), action_dim, f"{dim!r} is not a whole number")
         if not 0 <= dim < action_dim:
             raise _refused(list(spec), action_dim, f"there is no dim {dim}")

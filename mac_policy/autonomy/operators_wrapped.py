@@ -72,9 +72,10 @@ class LaggyOperator(WrappedOperator):
 
     def change(self, command: Command, hit: NDArray[np.bool_], draws: NDArray[np.float64]) -> Command:
         again = (hit & ~self._fresh)[:, None]
-        self._last = Command(*(np.where(again, last, new) for last, new in zip(self._last, command, strict=True)))
+        last = self._last
+        self._last = Command(np.where(again, last.values, command.values), np.where(again, last.mask, command.mask))
         self._fresh = np.zeros(self.batch, bool)
-        return Command(*(part.copy() for part in self._last))
+        return Command(self._last.values.copy(), self._last.mask.copy())
 
 
 class DropoutOperator(WrappedOperator):

@@ -1,0 +1,66 @@
+"""What an operator's device sends, made usable: nothing in it can hurt the robot or stop the program."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+
+class Usable(NamedTuple):
+    """The part of a command that can be carried out."""
+
+    values: NDArray[Any]
+    """(B, n) of the space's type; inside the space where `mask` is true."""
+    mask: NDArray[np.bool_]
+    """(B, n)"""
+    invalid: NDArray[np.bool_] | None
+    """(B,): rows with something that could not be used; None when there are none."""
+    clipped: NDArray[np.bool_] | None
+    """(B,): rows with a finite value outside the space; None when there are none."""
+
+
+def usable(values: ArrayLike, mask: ArrayLike, batch: int, space: spaces.Box) -> Usable:
+    """Finite values outside the space are clipped to it, others are dropped; a command whose values or mask are
+    not (batch, n) numbers and booleans (or zeros and ones) is dropped whole."""
+    given, held = _numbers(values, space), _truths(mask)
+    size = (batch, space.shape[0])
+    if given is None or held is None or given.shape != size or held.shape != size:
+        return Usable(np.zeros(size, space.dtype), np.zeros(size, bool), np.ones(batch, bool), None)
+    given = np.where(held, given, 0)
+    inside = (given >= space.low) & (given <= space.high)
+    if (inside | ~held).all():
+        return Usable(given, held, None, None)
+    bad = held & ~np.isfinite(given)
+    held = held & ~bad
+    return Usable(np.clip(given, space.low, space.high), held, rows_with(bad), rows_with(held & ~inside))
+
+
+def rows_with(flags: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    """(B, n) -> the rows (B,) with any; None when there are none."""
+    rows: NDArray[np.bool_] = np.logical_or.reduce(flags, axis=1)
+    return rows if rows.any() else None
+
+
+def _numbers(values: ArrayLike, space: spaces.Box) -> NDArray[Any] | None:
+    if isinstance(values, np.ndarray) and values.dtype == space.dtype:
+        return values
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(values, space.dtype)
+    except (TypeError, ValueError):
+        return None
+
+
+def _truths(mask: ArrayLike) -> NDArray[np.bool_] | None:
+    try:
+        found = np.asarray(mask)
+    except ValueError:
+        return None
+    if found.dtype == bool:
+        return found
+    if found.dtype.kind not in "iuf" or not ((found == 0) | (found == 1)).all():
+        return None
+    return found.astype(bool)

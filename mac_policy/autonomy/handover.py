@@ -1,0 +1,43 @@
+"""A smooth hand-over: filled-in dims do not jump when the operator takes hold of dims or lets go of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class HandOver:
+    """After a row's mask changed, each dim filled in moves at most `max_change` a step from the action before, until
+    it has caught up with what the policy wants. What is commanded is never held back."""
+
+    def __init__(self, max_change: ArrayLike, batch: int, action_dim: int) -> None:
+        """max_change: one number or (n,), in units of the action."""
+        limit = np.asarray(max_change)
+        if limit.shape not in ((), (action_dim,)) or limit.dtype.kind not in "iuf" or not (limit > 0).all():
+            raise ValueError(f"max_change must be a number above 0 or {action_dim} of them, got {max_change!r}")
+        self.limit = limit
+        self._mask = np.zeros((batch, action_dim), bool)
+        self._behind = np.zeros((batch, action_dim), bool)
+        self._fresh = np.ones((batch, 1), bool)
+
+    def reset(self, rows: NDArray[np.bool_]) -> None:
+        """Rows (B,) that are true begin an episode: there is no action before their first."""
+        self._behind = self._behind & ~rows[:, None]
+        self._fresh = self._fresh | rows[:, None]
+
+    def __call__(
+        self, wanted: NDArray[Any], last: NDArray[Any], mask: NDArray[np.bool_], held: NDArray[np.bool_] | None
+    ) -> NDArray[Any]:
+        """(B, n) wanted and last actions; rows `held` (B,) want their last action only for now and catch up later."""
+        changed = ~self._fresh & (mask != self._mask).any(1, keepdims=True)
+        behind = (self._behind | changed) & ~mask
+        self._mask, self._fresh = mask, np.zeros_like(self._fresh)
+        limit = self.limit.astype(wanted.dtype)
+        moved = np.clip(wanted, last - limit, last + limit)
+        arrived = moved == wanted
+        if held is not None:
+            arrived &= ~held[:, None]
+        self._behind = behind & ~arrived
+        return np.where(behind, moved, wanted)
