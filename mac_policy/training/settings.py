@@ -15,8 +15,8 @@ from mac_policy.policies.settings import check_range
 class TrainSettings:
     """steps: optimiser steps; 0 means `epochs` passes over the data
     batch_size: of all processes together
-    learning_rate, warmup, schedule: peak rate, its first steps' linear rise as a share of the run, then 'cosine'
-        to zero or 'constant'
+    learning_rate, warmup, schedule: peak rate, its first steps' linear rise as a share of the run (above 1: as a
+        number of steps), then 'cosine' or 'linear' to zero or 'constant'
     optimizer, weight_decay, clip: 'adam' or 'adamw'; largest gradient norm (0 = no clipping)
     ema: decay of the averaged weights, which are what is validated and saved (0 = none)
     precision: 'fp32', 'bf16', or 'auto' (bf16 where the processor has it)
@@ -51,7 +51,7 @@ class TrainSettings:
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
-        check_choice("schedule", self.schedule, ("cosine", "constant"))
+        check_choice("schedule", self.schedule, ("cosine", "linear", "constant"))
         check_choice("optimizer", self.optimizer, ("adam", "adamw"))
         check_choice("precision", self.precision, ("auto", "fp32", "bf16"))
         check_choice("weights", self.weights, ("last", "best"))
@@ -61,9 +61,8 @@ class TrainSettings:
             check_count(name, getattr(self, name))
         if (self.steps == 0) == (self.epochs == 0):
             raise ValueError(f"give either steps or epochs, got steps={self.steps} and epochs={self.epochs}")
-        for name in ("learning_rate", "weight_decay", "clip", "save_seconds"):
+        for name in ("learning_rate", "weight_decay", "clip", "save_seconds", "warmup"):
             check_range(name, getattr(self, name), 0.0)
-        check_range("warmup", self.warmup, 0.0, 1.0)
         check_range("validation", self.validation, 0.0, 0.9)
         check_range("ema", self.ema, 0.0, 0.999999)
 
@@ -86,10 +85,12 @@ def has_bf16(accelerator: str = "auto") -> bool:
 
 def rate(step: int, total: int, warmup: float, schedule: str) -> float:
     """The learning rate at a step, as a share of its peak."""
-    rise = warmup * total
+    rise = warmup * total if warmup <= 1 else warmup
     if step < rise:
         return (step + 1) / (rise + 1)
     if schedule == "constant":
         return 1.0
     progress = torch.tensor((step - rise) / max(1.0, total - rise), dtype=torch.float64)
+    if schedule == "linear":
+        return float(1 - progress)
     return float(0.5 * (1 + torch.cos(torch.pi * progress)))

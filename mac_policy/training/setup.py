@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from lightning_fabric import Fabric
+from torch import nn
 
 from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.policies.base import Policy
 from mac_policy.training.settings import TrainSettings
 
 
@@ -30,10 +30,10 @@ def split(demos: Demonstrations, validation: float, seed: int) -> tuple[Demonstr
     return demos.split(1 - validation, seed)
 
 
-def make_optimizer(policy: Policy, settings: TrainSettings) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
     """Weight decay on matrices alone: biases and gains are no part of what should be small."""
-    matrices = [p for p in policy.parameters() if p.ndim > 1]
-    others = [p for p in policy.parameters() if p.ndim <= 1]
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim <= 1]
     groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
     made = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
     return made(groups, lr=settings.learning_rate, fused=True)
