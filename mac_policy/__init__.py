@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mac_policy.autonomy.action_filter import ActionFilter
+    from mac_policy.autonomy.vector_action_filter import VectorActionFilter
     from mac_policy.core.factorization import MaskTuned, UniformOrder
     from mac_policy.core.model import AnyOrderModel
     from mac_policy.core.staged import StagedModes
@@ -26,6 +28,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "POLICIES": "policies.registry",
+    "ActionFilter": "autonomy.action_filter",
     "AnyOrderModel": "core.model",
     "CheckpointError": "policies.checkpoint",
     "Demonstrations": "data.demonstrations",
@@ -39,6 +42,7 @@ _HOME = {
     "TrainSettings": "training.settings",
     "TrainingDiverged": "training.divergence",
     "UniformOrder": "core.factorization",
+    "VectorActionFilter": "autonomy.vector_action_filter",
     "load_policy": "policies.checkpoint",
     "make_policy": "policies.registry",
     "save_policy": "policies.checkpoint",
@@ -47,6 +51,7 @@ _HOME = {
 
 __all__ = [
     "POLICIES",
+    "ActionFilter",
     "AnyOrderModel",
     "CheckpointError",
     "Demonstrations",
@@ -60,6 +65,7 @@ __all__ = [
     "TrainSettings",
     "TrainingDiverged",
     "UniformOrder",
+    "VectorActionFilter",
     "load_policy",
     "make_policy",
     "save_policy",

@@ -56,7 +56,7 @@ def _numbers(values: ArrayLike, space: spaces.Box) -> NDArray[Any] | None:
 
 def _truths(mask: ArrayLike) -> NDArray[np.bool_] | None:
     try:
-        found = np.asarray(mask)
+        found = np.array(mask)  # a copy: the operator may go on writing into its own
     except ValueError:
         return None
     if found.dtype == bool:

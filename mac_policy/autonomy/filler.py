@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.autonomy.commands import Usable, rows_with, usable
@@ -37,6 +38,8 @@ class Filled(NamedTuple):
     """(B,): rows whose last safe action was repeated, in all dims that are not commanded."""
     invalid: NDArray[np.bool_]
     """(B,): rows whose command could not be used as it was."""
+    mask: NDArray[np.bool_]
+    """(B, n): the dims that are the operator's, as far as they could be used."""
 
 
 class Filler:
@@ -66,6 +69,7 @@ class Filler:
         deadline_ms: float | None = None,
         rest: ArrayLike | None = None,
         seed: int = 0,
+        space: spaces.Box | None = None,
     ) -> None:
         """
         see_operator: False hides the command from the policy; it is carried out all the same
@@ -75,12 +79,13 @@ class Filler:
         deadline_ms: milliseconds the policy may take
         rest: (n,) the action to hold when there is none before; by default the one nearest to zero
         seed: of the draws of a policy that samples
+        space: of the actions; by default the policy's own
         """
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < math.inf):
             raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
         self.policy, self.batch = policy, check_count("batch", batch)
         self.see_operator, self.deterministic, self.temperature = see_operator, deterministic, temperature
-        self.space = policy.spaces.action
+        self.space = space or policy.spaces.action
         self.rest = _resting(rest, self.space.low, self.space.high)
         self.deadline = None if deadline_ms is None else Deadline(check_positive("deadline_ms", deadline_ms))
         self.hand_over = None if max_change is None else HandOver(max_change, batch, policy.action_dim)
@@ -121,7 +126,7 @@ class Filler:
         actions = np.where(command.mask, command.values, wanted)
         if held is not None or self.hand_over is not None or not self.see_operator:
             self._remember(actions)
-        self._last = actions
+        self._last = actions.copy()  # an environment may scale its action in place
         none = np.zeros(self.batch, bool)
         self.counts["calls"] += 1
         self.counts["held"] += 0 if held is None else int(held.sum())
@@ -130,12 +135,13 @@ class Filler:
             1e3 * (time.perf_counter() - began),
             none if held is None else held,
             none if command.invalid is None else command.invalid,
+            command.mask,
         )
 
-    def log_likelihood(self, filled: Filled, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
         """(B,): the policy's log-density of what the operator commanded in the step just filled, given the
         observations alone; 0 where nothing was."""
-        return self.policy.log_prob(self._state.history, filled.actions, query_mask=mask)
+        return self.policy.log_prob(self._state.history, filled.actions, query_mask=filled.mask)
 
     def _wanted(self, seen: NDArray[np.float32], command: Usable) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """(B, n) actions before what is commanded is put in, and the rows (B,) that are held (None: no row)."""
@@ -199,7 +205,7 @@ class Filler:
         self.counts[kind] += int(rows.sum())
         if kind not in self._warned:
             self._warned.add(kind)
-            warnings.warn(f"{what}: {then}; said once, `counts` goes on", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"{what}: {then}; said once, `counts` goes on", RuntimeWarning, stacklevel=4)
 
     def _warm_up(self, deadline: Deadline) -> None:
         """The first call of a policy takes longest and is not to count as late."""

@@ -1,0 +1,74 @@
+"""How an operator's commands enter an environment: as a Box of the dims always held, or with a mask each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from mac_policy.autonomy.dims import OperatorDims
+
+
+class CommandSpace:
+    """The action space an operator sees, and its actions as values and masks of the whole action.
+
+    With fixed dims `space` is the Box of those, in the order they are listed; with None it is
+    Dict(action=Box(n), mask=MultiBinary(n)).
+    """
+
+    def __init__(self, action: spaces.Box, operator_dims: Any) -> None:
+        self.action = action
+        self.dims: list[int] | None = None
+        self.space: spaces.Box | spaces.Dict
+        if operator_dims is None:
+            self.space = spaces.Dict(
+                action=spaces.Box(action.low, action.high, action.shape, _type(action)),
+                mask=spaces.MultiBinary(action.shape[0]),
+            )
+            return
+        self.dims = _fixed(operator_dims, action.shape[0])
+        low, high = action.low[self.dims], action.high[self.dims]
+        self.space = spaces.Box(low, high, (len(self.dims),), _type(action))
+        self._mask = np.isin(np.arange(action.shape[0]), self.dims)
+
+    def read(self, action: Any, batch: int) -> tuple[Any, Any]:
+        """An action of the batched space -> values and mask, (batch, n) each; what cannot be read is passed on as
+        it is, for `Filler` to refuse."""
+        if self.dims is None:
+            if not isinstance(action, Mapping):
+                return None, None
+            return _rows(action.get("action"), batch), _rows(action.get("mask"), batch)
+        given = _rows(action, batch)
+        if given.shape != (batch, len(self.dims)) or given.dtype.kind not in "fiu":
+            return None, None
+        values = np.zeros((batch, self.action.shape[0]), given.dtype)
+        values[:, self.dims] = given
+        return values, np.tile(self._mask, (batch, 1))
+
+
+def _rows(entry: Any, batch: int) -> NDArray[Any]:
+    """With an axis for the environments, which a single environment's action lacks."""
+    try:
+        found = np.asarray(entry)
+    except ValueError:  # lists of different lengths
+        return np.empty(0)
+    return found[None] if batch == 1 and found.ndim == 1 else found
+
+
+def _fixed(operator_dims: Any, action_dim: int) -> list[int]:
+    rule = OperatorDims.parse(operator_dims, action_dim)
+    if rule.fixed is None:
+        raise ValueError(
+            f"operator_dims = {operator_dims!r} changes from episode to episode; with operator_dims=None "
+            "the operator says at each step which dims it holds"
+        )
+    if not rule.fixed:
+        raise ValueError(f"operator_dims = {operator_dims!r} leaves nothing to command; use the policy alone instead")
+    return list(rule.fixed)
+
+
+def _type(box: spaces.Box) -> Any:
+    return box.dtype.type if box.dtype is not None else np.float32
