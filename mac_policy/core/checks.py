@@ -67,13 +67,13 @@ def check_finite(name: str, value: Tensor) -> None:
         raise ValueError(f"{name}{list(index)} is {value[index].item()}: it must be a finite number")
 
 
-def check_weights(weights: Tensor, evidence: Tensor) -> None:
-    """Raise unless every weight is a finite number of at least 0, and 0 where there is evidence."""
-    bad = ~((weights >= 0) & (weights < math.inf)) | (evidence & (weights != 0))
+def check_weights(weights: Tensor, nothing: Tensor, where: str) -> None:
+    """Raise unless every weight is a finite number of at least 0, and 0 in `nothing` (B, N), which is `where`."""
+    bad = ~((weights >= 0) & (weights < math.inf)) | (nothing & (weights != 0))
     if bad.any():
         index = tuple(bad.nonzero()[0].tolist())
         found = f"weights{list(index)} is {weights[index].item()}"
-        raise ValueError(f"{found}: it must be a finite number of at least 0, and 0 where there is evidence")
+        raise ValueError(f"{found}: it must be a finite number of at least 0, and 0 {where}")
 
 
 def as_tensor(name: str, value: Any) -> Tensor:

@@ -14,6 +14,7 @@ from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_ta
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
 from mac_policy.core.orders import lexicographic, positions
 from mac_policy.core.paths import PathDraw, PathLaw, SimulatedPaths, TabulatedPaths
+from mac_policy.core.queries import TrainingQueries, mean_over_path, only_last, with_order_of_given
 from mac_policy.core.subsets import draw_below, uniform_subsets
 
 GIVEN = -1  # the rank of a variable that is evidence from the start
@@ -38,6 +39,10 @@ class Factorization(Protocol):
     deterministic: bool  # whether `ranks` is a function of the masks alone
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks: ...
+
+    def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
+        """Queries with their whole paths, for networks that answer a path in one pass."""
+        ...
 
     def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The step 0, 1, ... at which each queried variable is answered, (n, N) long.
@@ -69,6 +74,11 @@ class UniformOrder:
         evidence = uniform_subsets(seen, self.num_variables, generator)
         return TrainingMasks(evidence, parallel_weights(evidence))
 
+    def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
+        """The rest given ARDM's evidence in half of the rows, everything given nothing in the others."""
+        given = self.training_masks(n, generator).evidence & (torch.rand((n, 1), generator=generator) < 0.5)
+        return TrainingQueries(whole_path(self, ~given, given, generator), mean_over_path(~given))
+
     def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         query, given = check_query(query, given, self.num_variables)
         return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query, given)
@@ -84,6 +94,10 @@ class MaskTuned:
     rest is asked for), 'both' (half and half). protocol: 'largest' walks in canonical order (w-MAC), 'random' in a
     random one (w-RND). weights: 'parallel' trains every unseen variable alike (the paper), 'edge' each by how often
     it is asked next given that evidence. path_weighting: see `induced_edge_law`.
+
+    `training_queries` draws whole paths, for networks that answer them in one pass: a query as often as it counts,
+    its edges all alike, so that the loss is over the edges that inference meets, exactly. What corrects the parallel
+    training of unseen variables (`cardinality_reweighting`, `weights`) has no part in it.
 
     The paper's MAC is the default; its ablations are protocol='random', cardinality_reweighting=False, and
     path_weighting='last' (ablation A). For N <= 16 masks come from an exact table, beyond from exact paths.
@@ -116,10 +130,19 @@ class MaskTuned:
             _path_law(starts[kind], self.order, kind, protocol, path_weighting, cardinality_reweighting)
             for kind in kinds
         ]
+        self._whole = {
+            kind: SimulatedPaths(starts[kind], self.order, kind, protocol, path_weighting, False) for kind in kinds
+        }
+        self._last_edge = path_weighting == "last"
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
         evidence, following = self._draw(check_count("n", n, 0), generator)
         return TrainingMasks(evidence, following if self._edge_weights else parallel_weights(evidence))
+
+    def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
+        query, given = self._draw_queries(check_count("n", n, 0), generator)
+        ranks = whole_path(self, query, given, generator)
+        return TrainingQueries(ranks, only_last(ranks, query) if self._last_edge else mean_over_path(query))
 
     def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         query, given = check_query(query, given, self.num_variables)
@@ -129,6 +152,16 @@ class MaskTuned:
 
     def path_mode(self, n: int) -> None:
         return None
+
+    def _draw_queries(self, n: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Queries and what is given (n, N) each, as often as they count."""
+        starts = {kind: law.starts(n, generator) for kind, law in self._whole.items()}
+        pairs = [(s, s & False) if kind == "marginal" else (~s, s) for kind, s in starts.items()]
+        if len(pairs) == 1:
+            return pairs[0]
+        (query, given), (other_query, other_given) = pairs
+        first = torch.rand((n, 1), generator=generator) < 0.5
+        return torch.where(first, query, other_query), torch.where(first, given, other_given)
 
     def _draw(self, n: int, generator: torch.Generator | None) -> PathDraw:
         if len(self._laws) == 1:
@@ -153,6 +186,15 @@ def _path_law(
         return TabulatedPaths(tabulable(start), mask_law(edges, reweighting), edges)
     lexicographical = torch.equal(order, lexicographic(len(order)))
     return SimulatedPaths(start, None if lexicographical else order, kind, protocol, path_weighting, reweighting)
+
+
+def whole_path(
+    factorization: Factorization, query: Tensor, given: Tensor, generator: torch.Generator | None = None
+) -> Tensor:
+    """The ranks of a query with its given variables in the order in which they would be asked for. (n, N)"""
+    ranks = factorization.ranks(query, given, generator)
+    order = factorization.ranks(given, torch.zeros_like(given), generator)
+    return with_order_of_given(ranks, given.cpu(), order)
 
 
 def as_evidence(query_masks: MaskDistribution) -> MaskDistribution:

@@ -8,12 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.checks import check_count, check_positive
-from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values, check_weights
-from mac_policy.core.factorization import Factorization, TrainingMasks
+from mac_policy.core import one_pass
+from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values
+from mac_policy.core.factorization import Factorization, TrainingMasks, whole_path
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.base import at_least_float32
-from mac_policy.core.networks import SetNetwork
+from mac_policy.core.networks import Network, PathNetwork
+from mac_policy.core.queries import TrainingQueries
 from mac_policy.core.task import Task, in_fewer_steps, portions
+from mac_policy.core.training import check_kind, known_and_weights
 
 
 class AnyOrderModel(nn.Module):
@@ -33,17 +36,24 @@ class AnyOrderModel(nn.Module):
     >>> model.log_prob(torch.zeros(2, 9), ~given, given, factorization=MaskTuned(UniformCardinality(9))).shape
     torch.Size([2])
 
+    A set network is asked step after step; a path network (`network.kind`) for a whole path in one pass, and sampled
+    with what it has read kept in a `cache`. Set networks train on `factorization.training_masks(n, generator)`, path
+    networks on `factorization.training_queries(n, generator)`; all else is the same for both.
+
     `rows_per_pass` bounds the memory of log_prob: conditionals of different rows and steps share network passes.
     `validate=False` skips the checks of values in hot loops; shapes are always checked. A `generator` is one of the
     CPU, wherever the model is: paths and values are drawn there and moved.
     """
 
-    def __init__(self, network: SetNetwork, head: Head, *, rows_per_pass: int = 1024, validate: bool = True) -> None:
+    def __init__(
+        self, network: Network, head: Head, *, rows_per_pass: int = 1024, validate: bool = True, cache: bool = True
+    ) -> None:
         super().__init__()
         self.network, self.head = network, head
         self.num_variables: int = check_count("the network's num_variables", network.num_variables)
         self.rows_per_pass = check_count("rows_per_pass", rows_per_pass)
         self.validate = validate
+        self.cache = cache
 
     def conditionals(
         self,
@@ -52,35 +62,46 @@ class AnyOrderModel(nn.Module):
         context: Tensor | None = None,
         mode: Tensor | None = None,
         generator: torch.Generator | None = None,
+        factorization: Factorization | None = None,
     ) -> Conditional:
-        """p(x_i | x_evidence) for every variable i at once, as distributions of batch shape (B, N)."""
+        """p(x_i | x_evidence) for every unseen variable i at once, as distributions of batch shape (B, N).
+
+        A path network with causal attention reads the evidence in the order of `factorization` (0, 1, ... if None).
+        """
         check_values(x, self.num_variables)
         evidence = check_mask("evidence", evidence, len(x), self.num_variables)
         if self.validate:
             self.head.check(x, evidence)
-        params = self._params(x, evidence, self._encode(context, len(x)), mode)
+        known = one_pass.all_at_once(evidence, factorization) if isinstance(self.network, PathNetwork) else evidence
+        params = self._params(x, known, self._encode(context, len(x)), mode)
         conditionals: Conditional = self.head(params, generator=generator)
         return conditionals
 
     def loss(
         self,
         x: Tensor,
-        masks: TrainingMasks,
+        masks: TrainingMasks | TrainingQueries,
         context: Tensor | None = None,
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
+        seen: Tensor | None = None,
     ) -> Tensor:
-        """The batch mean of - sum_i weights_i log p(x_i | x_evidence), a scalar.
+        """The batch mean of - sum_i weights_i log p(x_i | x_evidence), a scalar; the evidence of a path network are
+        the variables before i on the path.
 
         Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
+        `seen` (B, N): what the network reads instead of x where the values are evidence, noised ones for instance.
         """
-        evidence, weights = self._training_masks(masks, x)
+        check_values(x, self.num_variables)
         if missing is not None:
             missing = check_mask("missing", missing, len(x), self.num_variables)
-            evidence, weights = evidence & ~missing, weights.masked_fill(missing, 0.0)
+        check_kind(masks, self.network.kind)
+        known, weights = known_and_weights(masks, x, missing, self.validate)
+        read = x if seen is None else seen
         if self.validate:
-            self.head.check(x, evidence | (weights > 0))
-        params = self._params(x, evidence, self._encode(context, len(x)), masks.mode)
+            self.head.check(read, known if known.dtype == torch.bool else known < self.num_variables)
+            self.head.check(x, weights > 0)
+        params = self._params(read, known, self._encode(context, len(x)), masks.mode)
         asked = weights.reshape(-1).nonzero()[:, 0]
         losses = self.head.loss(
             params.reshape(-1, params.shape[-1])[asked],
@@ -105,8 +126,8 @@ class AnyOrderModel(nn.Module):
         """log p(x_query | x_given) of every row along the path of `factorization`, (B,).
 
         Every row may have masks of its own; p(nothing) = 1. Where the path is random, `orders` paths are drawn and
-        their probabilities averaged (in log space). Only steps that a row still needs are computed, and steps of
-        different rows share network passes.
+        their probabilities averaged (in log space). A set network computes only the steps that a row still needs, and
+        steps of different rows share passes; a path network answers a row in one pass.
         """
         check_count("orders", orders)
         task = self._task(x, query, given, missing, factorization, context)
@@ -131,7 +152,7 @@ class AnyOrderModel(nn.Module):
     ) -> Tensor:
         """x with all that is not given (nor missing) drawn along the path; (B, N), or (num_samples, B, N) if > 1.
 
-        `steps` below the number of variables fills several of them in one pass, as if they were independent. A
+        `steps` below the number of variables fills several of them at once, as if they were independent. A
         temperature T draws each conditional from a density proportional to p^(1/T), of mixtures of Gaussians
         component by component. Whole numbers in x become floating-point ones where the head has real values.
         """
@@ -145,14 +166,24 @@ class AnyOrderModel(nn.Module):
         given = check_mask("given", given, len(x), self.num_variables)
         query = ~given if missing is None else ~given & ~check_mask("missing", missing, len(x), self.num_variables)
         task = self._task(x, query, given, missing, factorization, context, know_query=False).repeat(num_samples)
-        ranks = factorization.ranks(task.query, task.given, generator).to(x.device)
+        ranks = self._ranks(task, factorization, generator)
         if steps is not None:
             ranks = in_fewer_steps(ranks, task.query, steps)
-        filled = self._fill(task, ranks, temperature, generator)
+        filled = self._fill(task, ranks, temperature, generator, num_samples)
         filled = torch.where(task.query, filled, x.repeat(num_samples, 1))
         return filled if num_samples == 1 else filled.view(num_samples, *x.shape)
 
-    def _fill(self, task: Task, ranks: Tensor, temperature: float, generator: torch.Generator | None) -> Tensor:
+    def _fill(
+        self, task: Task, ranks: Tensor, temperature: float, generator: torch.Generator | None, copies: int
+    ) -> Tensor:
+        if isinstance(self.network, PathNetwork):
+
+            def choose(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
+                return conditional.sample(temperature, generator)
+
+            return one_pass.fill(
+                self.network, self.head, task, ranks, choose, cache=self.cache, copies=copies, generator=generator
+            )
         x = task.x.clone()
         last = int(ranks.masked_fill(~task.query, -1).max()) if ranks.numel() else -1
         for step in range(last + 1):
@@ -165,7 +196,9 @@ class AnyOrderModel(nn.Module):
         return x
 
     def _path_log_prob(self, task: Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
-        ranks = factorization.ranks(task.query, task.given, generator).to(task.x.device)
+        ranks = self._ranks(task, factorization, generator)
+        if isinstance(self.network, PathNetwork):
+            return one_pass.log_prob(self.network, self.head, task, ranks, self.rows_per_pass, generator)
         features = self.head.features(task.x)
         parts, owners = [], []
         for rows, steps in portions(ranks, task.query, self.rows_per_pass):
@@ -182,10 +215,17 @@ class AnyOrderModel(nn.Module):
         terms = torch.cat(parts)
         return terms.new_zeros(len(task.x)).index_add(0, torch.cat(owners), terms)
 
-    def _params(self, x: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+    def _params(self, x: Tensor, known: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+        """`known` (B, N): evidence for a set network, ranks for a path network."""
+        evidence = known if known.dtype == torch.bool else known < self.num_variables
         seen = torch.where(evidence, x, torch.zeros_like(x))
-        params: Tensor = self.network(self.head.features(seen), evidence, encoded, mode)
+        params: Tensor = self.network(self.head.features(seen), known, encoded, mode)
         return params
+
+    def _ranks(self, task: Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
+        if isinstance(self.network, PathNetwork):
+            return whole_path(factorization, task.query, task.given, generator).to(task.x.device)
+        return factorization.ranks(task.query, task.given, generator).to(task.x.device)
 
     def _task(
         self,
@@ -226,14 +266,3 @@ class AnyOrderModel(nn.Module):
             if self.validate:
                 check_finite("context", context)
         return encoded
-
-    def _training_masks(self, masks: TrainingMasks, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Evidence and weights, checked; both (B, N)."""
-        check_values(x, self.num_variables)
-        evidence = check_mask("evidence", masks.evidence, len(x), self.num_variables)
-        check_rows("weights", masks.weights, len(x))
-        if masks.weights.shape != x.shape:
-            raise ValueError(f"weights must have the shape of x, {tuple(x.shape)}, got {tuple(masks.weights.shape)}")
-        if self.validate:
-            check_weights(masks.weights, evidence)
-        return evidence, masks.weights

@@ -77,6 +77,11 @@ class SimulatedPaths:
             if not self._cumulative[-1] > 0:
                 raise ValueError("the test masks ask for nothing: every one is empty (marginal) or full (conditional)")
 
+    def starts(self, n: int, generator: torch.Generator | None) -> Tensor:
+        """n masks of M (n, N) as often as the edges of their paths count: those of whole paths, not of one edge."""
+        start = self._draw_start(n, generator)
+        return start if self._order is None else start[:, positions(self._order)]
+
     def sample(self, n: int, edges: bool, generator: torch.Generator | None) -> PathDraw:
         start = self._draw_start(n, generator)  # (n, N) by position
         walk = self._walk_prefix if self._query == "marginal" else self._walk_on

@@ -12,6 +12,7 @@ from torch import Tensor
 from mac_policy.checks import check_choice, check_count
 from mac_policy.core.checks import as_tensor
 from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks
+from mac_policy.core.queries import TrainingQueries, mean_over_path, with_order_of_given
 from mac_policy.core.subsets import draw_below, subsets_within
 
 Regions = Mapping[str, Sequence[int] | Tensor]
@@ -75,10 +76,21 @@ class StagedModes:
         weights = stage / stage.sum(1, keepdim=True)
         return TrainingMasks(self._with_channels(active), self._with_channels(weights), mode)
 
+    def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
+        """A mode for each row; half of them ask for the rest given what is active, half for everything."""
+        active, _, mode = self.training_masks(n, generator)
+        given = active & (torch.rand((n, 1), generator=generator) < 0.5)
+        after = self._ranks(~given, given, self._first[mode], generator)
+        before = self._ranks(given, given & False, self._first[mode], generator)
+        return TrainingQueries(with_order_of_given(after, given, before), mean_over_path(~given), mode)
+
     def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        query, given = check_query(query, given, self.num_variables)
+        return self._ranks(*check_query(query, given, self.num_variables), self._first[self._mode], generator)
+
+    def _ranks(self, query: Tensor, given: Tensor, first: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Ranks along random paths through the elements of `first` (S,) or (n, S), then through the others."""
         asked = query.view(len(query), self.channels, self.num_elements).any(1)
-        keys = torch.rand(asked.shape, generator=generator, dtype=torch.float64) + ~self._first[self._mode]
+        keys = torch.rand(asked.shape, generator=generator, dtype=torch.float64) + ~first
         by_key = keys.masked_fill(~asked, torch.inf).argsort(1).argsort(1)
         return mark_ranks(self._with_channels(by_key), query, given)
 

@@ -1,8 +1,9 @@
-"""What every set network has: its sizes, its input checks, and the one place where unseen values vanish."""
+"""What every network has: its sizes and input checks; and the one place where unseen values vanish."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -10,14 +11,10 @@ from torch import Tensor, nn
 from mac_policy.checks import check_count
 
 
-class SetNetwork(nn.Module, ABC):
-    """Sees (values, evidence bits) and gives the parameters of every variable's conditional at once.
+class Network(nn.Module, ABC):
+    """What both kinds of networks share."""
 
-    Output rows never depend on unseen values, not even on whether they are NaN; the evidence bits always
-    reach the network, because a value of zero is not 'unseen'.
-    """
-
-    kind = "set"
+    kind: ClassVar[str]
 
     def __init__(
         self, *, num_variables: int, num_features: int, num_params: int, context_dim: int, num_modes: int
@@ -36,13 +33,6 @@ class SetNetwork(nn.Module, ABC):
         self._check_context(context)
         return context
 
-    @abstractmethod
-    def forward(
-        self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
-    ) -> Tensor:
-        """``(B, N, F)`` features, ``(B, N)`` bool evidence, ``encode(context)``, ``(B,)`` long mode to
-        ``(B, N, P)`` parameters."""
-
     def _check_context(self, context: Tensor | None) -> None:
         if context is None and self.context_dim > 0:
             raise ValueError(f"context is None: this network needs one of shape (B, {self.context_dim})")
@@ -56,24 +46,12 @@ class SetNetwork(nn.Module, ABC):
         if context.ndim != 2 or context.shape[1] != self.context_dim:
             raise ValueError(f"context has shape {tuple(context.shape)}: it must be (B, {self.context_dim})")
 
-    def _visible(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
-        """Checks the inputs and returns the features with zeros where nothing is seen, ``(B, N, F)``."""
-        batch = features.shape[0]
-        expected = (batch, self.num_variables, self.num_features)
-        if tuple(features.shape) != expected:
+    def _check_features(self, features: Tensor) -> None:
+        if features.ndim != 3 or tuple(features.shape[1:]) != (self.num_variables, self.num_features):
             raise ValueError(
                 f"features have shape {tuple(features.shape)}: they must be "
                 f"(B, {self.num_variables}, {self.num_features})"
             )
-        if tuple(evidence.shape) != expected[:2] or evidence.dtype != torch.bool:
-            raise ValueError(
-                f"evidence has shape {tuple(evidence.shape)} and dtype {evidence.dtype}: it must be "
-                f"{expected[:2]} and torch.bool"
-            )
-        self._check_conditions(batch, encoded, mode)
-        features = features.to(next(self.parameters()).dtype)
-        # where, not a product: 0 * NaN is NaN.
-        return torch.where(evidence[..., None], features, torch.zeros_like(features))
 
     def _check_conditions(self, batch: int, encoded: Tensor | None, mode: Tensor | None) -> None:
         if (encoded is None) != (self.context_dim == 0):
@@ -88,6 +66,36 @@ class SetNetwork(nn.Module, ABC):
             raise ValueError(f"mode is {state}: this network has num_modes={self.num_modes}")
         if mode is not None:
             check_mode(mode, batch, self.num_modes)
+
+
+class SetNetwork(Network):
+    """Sees (values, evidence bits) and gives the parameters of every variable's conditional at once.
+
+    Output rows never depend on unseen values, not even on whether they are NaN; the evidence bits always
+    reach the network, because a value of zero is not 'unseen'.
+    """
+
+    kind = "set"
+
+    @abstractmethod
+    def forward(
+        self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
+    ) -> Tensor:
+        """``(B, N, F)`` features, ``(B, N)`` bool evidence, ``encode(context)``, ``(B,)`` long mode to
+        ``(B, N, P)`` parameters."""
+
+    def _visible(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+        """Checks the inputs and returns the features with zeros where nothing is seen, ``(B, N, F)``."""
+        self._check_features(features)
+        if evidence.shape != features.shape[:2] or evidence.dtype != torch.bool:
+            raise ValueError(
+                f"evidence has shape {tuple(evidence.shape)} and dtype {evidence.dtype}: it must be "
+                f"{tuple(features.shape[:2])} and torch.bool"
+            )
+        self._check_conditions(len(features), encoded, mode)
+        features = features.to(next(self.parameters()).dtype)
+        # where, not a product: 0 * NaN is NaN.
+        return torch.where(evidence[..., None], features, torch.zeros_like(features))
 
 
 def check_mode(mode: Tensor, batch: int, num_modes: int) -> None:

@@ -1,0 +1,122 @@
+"""Attention along paths: over whole rows of different length, or of new tokens to those kept from before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from mac_policy.core.networks.transformer import TransformerBlock
+
+Attend = Callable[[int, Tensor], Tensor]
+"""Layer and (..., 3 W) queries, keys and values of its tokens -> (..., W)."""
+
+
+class PathBlock(TransformerBlock):
+    """The block of the set transformer, told by its caller how to attend and, with `shift_scale`, how to normalise."""
+
+    def read(self, layer: int, tokens: Tensor, attend: Attend, shift_scale: Tensor | None) -> Tensor:
+        """``(..., W)`` tokens; ``shift_scale`` (..., 4 W): shift and scale after each of the two norms."""
+        parts = (None,) * 4 if shift_scale is None else shift_scale.chunk(4, -1)
+        tokens = tokens + self.merge(attend(layer, self.qkv(styled(self.norm_attention(tokens), *parts[:2]))))
+        out: Tensor = tokens + self.mlp(styled(self.norm_mlp(tokens), *parts[2:]))
+        return out
+
+
+def styled(normed: Tensor, shift: Tensor | None, scale: Tensor | None) -> Tensor:
+    return normed if shift is None or scale is None else normed * (1 + scale) + shift
+
+
+class Packing:
+    """Between the tokens that there are (T, ...) and rows padded to the longest (B, L, ...)."""
+
+    def __init__(self, valid: Tensor) -> None:
+        self.shape = valid.shape
+        self.full = bool(valid.all())
+        self.kept = valid.flatten().nonzero()[:, 0]
+        self.row = self.kept // max(valid.shape[1], 1)  # (T,) the row of each token
+
+    def pack(self, padded: Tensor) -> Tensor:
+        flat = padded.flatten(0, 1)
+        return flat if self.full else flat.index_select(0, self.kept)
+
+    def pad(self, packed: Tensor) -> Tensor:
+        if not self.full:
+            empty = packed.new_zeros(self.shape.numel(), *packed.shape[1:])
+            packed = empty.index_copy(0, self.kept, packed)
+        padded: Tensor = packed.unflatten(0, self.shape)
+        return padded
+
+
+class RowAttention:
+    """Attention inside whole rows. Everything else of a layer works on packed tokens: padding costs only here."""
+
+    def __init__(self, packing: Packing, mask: Tensor | None, heads: int, dropout: float) -> None:
+        self.packing, self.heads, self.dropout = packing, heads, dropout
+        self.mask = None if mask is None else mask[:, None]
+
+    def __call__(self, layer: int, qkv: Tensor) -> Tensor:
+        q, k, v = split_heads(self.packing.pad(qkv), self.heads)
+        mixed = scaled_dot_product_attention(
+            q, k, v, attn_mask=self.mask, is_causal=self.mask is None, dropout_p=self.dropout
+        )
+        return self.packing.pack(mixed.transpose(1, 2).flatten(2))
+
+
+class KeyValueCache:
+    """Keys and values (B, heads, room, W / heads) of every layer; `used` columns of `room` are filled.
+
+    What is read is written behind the filled columns; `keep` says which of it stays. Rows that need no more tokens
+    come last: reading b rows reads the first b.
+    """
+
+    def __init__(self, rows: int, layers: int, heads: int, room: int, like: Tensor) -> None:
+        size = like.shape[-1] // heads
+        self.keys, self.values = ([like.new_zeros(rows, heads, room, size) for _ in range(layers)] for _ in range(2))
+        self.seen = torch.zeros(rows, room, dtype=torch.bool, device=like.device)
+        self.used = 0
+        self.dense = True  # every filled column is one that every row sees
+        self.heads = heads
+
+    def reader(self, among: Tensor | None) -> Attend:
+        """How m new tokens attend: to all that is kept and to each other by `among` (b, m, m), None being causal."""
+
+        def attend(layer: int, qkv: Tensor) -> Tensor:
+            q, k, v = split_heads(qkv, self.heads)
+            rows, end = len(qkv), self.used + qkv.shape[1]
+            self.keys[layer][:rows, :, self.used : end] = k
+            self.values[layer][:rows, :, self.used : end] = v
+            mixed = scaled_dot_product_attention(
+                q, self.keys[layer][:rows, :, :end], self.values[layer][:rows, :, :end], self._mask(qkv, among)
+            )
+            return mixed.transpose(1, 2).flatten(2)
+
+        return attend
+
+    def keep(self, valid: Tensor) -> None:
+        """The first columns of what was read last, where `valid` (b, k)."""
+        self.seen[: len(valid), self.used : self.used + valid.shape[1]] = valid
+        self.used += valid.shape[1]
+        self.dense = self.dense and bool(valid.all())
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows, in this order; a row may be there more than once."""
+        self.keys, self.values = ([part.index_select(0, rows) for part in kind] for kind in (self.keys, self.values))
+        self.seen = self.seen.index_select(0, rows)
+
+    def _mask(self, qkv: Tensor, among: Tensor | None) -> Tensor | None:
+        rows, new = qkv.shape[:2]
+        if new == 1 and self.dense:
+            return None
+        if among is None:
+            among = torch.ones(new, new, dtype=torch.bool, device=qkv.device).tril()
+        kept = self.seen[:rows, None, : self.used].expand(-1, new, -1)
+        return torch.cat([kept, among.expand(rows, new, new)], 2)[:, None]
+
+
+def split_heads(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, L, 3 W) to queries, keys and values (B, heads, L, W / heads)."""
+    q, k, v = qkv.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+    return q, k, v
