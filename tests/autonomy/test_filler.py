@@ -268,7 +268,7 @@ def test_a_nan_observation_holds_its_own_row_alone():
     assert filled.actions[1].tolist() == before[1].tolist()
     np.testing.assert_array_equal(filled.actions[[0, 2]], undisturbed.actions[[0, 2]])
     again, fresh = fill(filler, seen=seen), fill(Filler(policy, 3), seen=seen)
-    np.testing.assert_array_equal(again.actions[1], fresh.actions[1])  # nothing made up is remembered
+    np.testing.assert_allclose(again.actions[1], fresh.actions[1], atol=1e-5)  # nothing made up is remembered
 
 
 def test_before_any_action_the_one_nearest_to_zero_is_held_or_the_one_asked_for():
@@ -294,8 +294,8 @@ def test_rows_that_begin_an_episode_forget():
         fill(filler, seen=observations(2, step))
     filler.reset(np.array([True, False]))
     after, fresh = fill(filler, seen=observations(2, 9)), fill(other, seen=observations(2, 9))
-    assert after.actions[0].tolist() == fresh.actions[0].tolist()
-    assert after.actions[1].tolist() != fresh.actions[1].tolist()
+    np.testing.assert_allclose(after.actions[0], fresh.actions[0], atol=1e-5)
+    assert np.abs(after.actions[1] - fresh.actions[1]).max() > 1e-3
 
 
 def test_a_hand_over_is_smooth_and_catches_up():
