@@ -5,6 +5,7 @@ A row is an image channel by channel, (3, 32, 32), the layout of both sets' file
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def load_cifar10(root: str | Path | None = None, *, download: bool = False, cons
     names = [f"data_batch_{i + 1}{suffix}" for i in range(BATCHES)]
     paths = [folder / name for name in names if (folder / name).is_file()]
     test_path = folder / f"test_batch{suffix}"
-    read = read_cifar_binary if binary else read_batch
+    read = read_cifar_binary if binary else partial(read_batch, images=IMAGES_A_BATCH)
     train, valid = hold_out(JoinedRows([read(path) for path in paths]), HELD_OUT)
     note = "" if len(paths) == BATCHES else f"{len(paths)} of {BATCHES} training batches"
     digest = files_sha256([*paths, test_path])
@@ -92,7 +93,7 @@ def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
     return records[:, 1:]
 
 
-def read_batch(path: Path, images: int | None = IMAGES_A_BATCH) -> NDArray[np.uint8]:
+def read_batch(path: Path, images: int | None) -> NDArray[np.uint8]:
     """(images, 3072) of a pickled batch."""
     content = read_pickle(path)
     data = content.get("data") if isinstance(content, dict) else None

@@ -21,6 +21,11 @@ _ALLOWED = {
     ("numpy", "dtype"),
     ("_codecs", "encode"),
     ("builtins", "slice"),
+    ("__builtin__", "slice"),
+    ("builtins", "object"),
+    ("__builtin__", "object"),
+    ("copyreg", "_reconstructor"),
+    ("copy_reg", "_reconstructor"),
 }
 
 

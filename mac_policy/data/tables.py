@@ -77,7 +77,7 @@ def prepare_gas(folder: Path) -> Splits:
             raise ValueError(f"{folder / 'gas'} has no column {name!r}; it has {', '.join(map(str, columns))}")
         del columns[name]
     data = np.column_stack([np.asarray(values, np.float64) for values in columns.values()])
-    data = drop_correlated(data, 0.98)
+    data = drop_correlated(finite(data, folder / "gas"), 0.98)
     return tail_splits(Scaling.of(data, ddof=1)(data))
 
 
@@ -115,9 +115,10 @@ def prepare_bsds(folder: Path) -> Splits:
     path = folder / "BSDS300" / "BSDS300.hdf5"
     try:
         with h5py.File(path) as file:
-            return Splits(*(np.asarray(file[split], np.float64) for split in ("train", "validation", "test")))
+            parts = [np.asarray(file[split], np.float64) for split in ("train", "validation", "test")]
     except (OSError, KeyError) as error:
         raise ValueError(f"{path} is truncated or has no train, validation and test: {error}") from error
+    return Splits(*(finite(rows, path) for rows in parts))
 
 
 TABLES = {
@@ -170,21 +171,18 @@ def load_table(
             f"{name} in {folder} has {found[0]} columns and {found[1]} rows after preprocessing, "
             f"expected {table.columns} and {table.rows}: it is truncated or another file"
         )
-    check_finite(splits, folder)
     (train, valid, test), note = drop_constant(tuple(rows.astype(np.float32) for rows in splits))
     digest = files_sha256([folder / file for file in table.files])
     return RowSet(name, train, valid, test, (train.shape[1],), None, str(folder), digest, note)
 
 
-def check_finite(splits: Splits, folder: Path) -> None:
-    """ValueError naming the first value that is no finite number."""
-    for split, rows in zip(Splits._fields, splits, strict=True):
-        bad = ~np.isfinite(rows)
-        if bad.any():
-            row, column = (int(i) for i in np.argwhere(bad)[0])
-            raise ValueError(
-                f"{folder}: {split} row {row}, column {column} is {rows[row, column]}, not a finite number"
-            )
+def finite(rows: Floats, path: Path) -> Floats:
+    """The rows, or a ValueError naming the first value that is no finite number."""
+    bad = ~np.isfinite(rows)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(f"{path}: row {row}, column {column} is {rows[row, column]}, not a finite number")
+    return rows
 
 
 def load_npy(path: Path, columns: int | None = None) -> Floats:
@@ -194,7 +192,7 @@ def load_npy(path: Path, columns: int | None = None) -> Floats:
         raise ValueError(f"{path} is truncated or no npy file: {error}") from error
     if data.ndim != 2 or (columns is not None and data.shape[1] != columns):
         raise ValueError(f"{path} has an array of shape {data.shape}, expected rows of {columns or 'equal'} columns")
-    return data.astype(np.float64)
+    return finite(data.astype(np.float64), path)
 
 
 def load_csv(path: Path) -> Floats:
@@ -202,6 +200,7 @@ def load_csv(path: Path) -> Floats:
     try:
         with path.open() as file:
             fields = [next(file), next(file)][1].rstrip().rstrip(",").count(",") + 1
-        return np.loadtxt(path, np.float64, delimiter=",", skiprows=1, ndmin=2, usecols=range(fields))
+        data = np.loadtxt(path, np.float64, delimiter=",", skiprows=1, ndmin=2, usecols=range(fields))
     except (ValueError, OSError, StopIteration) as error:
         raise ValueError(f"{path} is truncated or no table of numbers: {error}") from error
+    return finite(data, path)
