@@ -1,0 +1,1 @@
+"""What rollouts come to: statistics, tables, figures, a film."""

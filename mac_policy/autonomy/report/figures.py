@@ -1,0 +1,102 @@
+"""Results as pictures: reward with intervals, tasks done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHARED, ALONE, CONTROL = "tab:blue", "tab:orange", "0.55"
+"""Colours of an operator with a policy, a policy alone, a control."""
+
+
+def reward_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float | None = None) -> Figure:
+    """Mean reward of each arm with its 95% interval; dots are training seeds. `best`: the most there is."""
+    figure = _figure(7.0, 1.2 + 0.42 * len(arms))
+    axes = figure.add_subplot()
+    for place, (name, arm) in enumerate(arms.items()):
+        low, high = arm["ci95"]
+        axes.barh(place, arm["reward_mean"], height=0.62, color=colour_of(name), alpha=0.75)
+        axes.plot([low, high], [place, place], color="black", linewidth=1.4, solid_capstyle="butt")
+        if len(arm["seed_means"]) > 1:
+            axes.plot(arm["seed_means"], np.full(len(arm["seed_means"]), place), "o", color="black", markersize=3.5)
+        axes.annotate(
+            f"{arm['reward_mean']:.2f}",
+            (max(high, arm["reward_mean"]), place),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+        )
+    axes.set_yticks(range(len(arms)), list(arms))
+    axes.invert_yaxis()
+    most = best or max([high for arm in arms.values() for high in (arm["ci95"][1], arm["reward_mean"])] or [1.0])
+    axes.set(xlim=(0, 1.08 * (most or 1.0)), xlabel="reward an episode, mean and 95% interval")
+    axes.set_title(title, fontsize=10, loc="left")
+    _plain(axes)
+    return figure
+
+
+def task_figure(arms: Mapping[str, Mapping[str, Any]], title: str) -> Figure:
+    """For each task and arm the share of episodes in which it was done, with Wilson's interval."""
+    tasks = list(dict.fromkeys(task for arm in arms.values() for task in arm["per_task"])) or ["nothing"]
+    figure = _figure(max(6.0, 1.6 + 0.24 * len(tasks) * len(arms)), 3.6)
+    axes = figure.add_subplot()
+    width = 0.84 / len(arms)
+    shades = _shades(list(arms))
+    for i, (name, arm) in enumerate(arms.items()):
+        places = np.arange(len(tasks)) + (i - (len(arms) - 1) / 2) * width
+        rates, low, high = (np.array(column) for column in zip(*(_share(arm, task) for task in tasks), strict=True))
+        errors = np.stack([rates - low, high - rates]).clip(0)
+        axes.bar(places, rates, width, label=name, color=shades[i])
+        axes.errorbar(places, rates, errors, fmt="none", ecolor="black", elinewidth=0.8)
+    axes.set_xticks(range(len(tasks)), tasks)
+    axes.set(ylim=(0, 1.02), ylabel="share of episodes")
+    axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    axes.set_title(title, fontsize=10, loc="left")
+    _plain(axes)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def colour_of(arm: str) -> str:
+    """By what kind of arm it is."""
+    if arm == "zeros" or arm.endswith("-blind"):
+        return CONTROL
+    return SHARED if arm.startswith("operator+") else ALONE
+
+
+def _shades(names: Sequence[str]) -> list[NDArray[np.floating]]:
+    """The colour of each arm's kind, lighter for each further arm of the kind."""
+    from matplotlib.colors import to_rgb
+
+    colours = [colour_of(name) for name in names]
+    shades = []
+    for i, colour in enumerate(colours):
+        step, of = colours[:i].count(colour), colours.count(colour)
+        shades.append(np.array(to_rgb(colour)) * (1 - 0.6 * step / of) + 0.6 * step / of)
+    return shades
+
+
+def _share(arm: Mapping[str, Any], task: str) -> tuple[float, float, float]:
+    found = arm["per_task"].get(task)
+    return (found["rate"], *found["ci95"]) if found else (0.0, 0.0, 0.0)
+
+
+def _plain(axes: Axes) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure

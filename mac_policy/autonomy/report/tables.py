@@ -1,0 +1,83 @@
+"""Results as tables: the same cells for the screen and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+
+class Grid(NamedTuple):
+    """A table's text: the first column is left-aligned, the others hold numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def rich(self) -> Table:
+        """For the screen."""
+        table = Table(title=self.title, title_justify="left")
+        for i, name in enumerate(self.header):
+            table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0, overflow="fold")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        rules = ["---", *["---:"] * (len(self.header) - 1)]
+        lines = ["| " + " | ".join(cells) + " |" for cells in (self.header, rules, *self.rows)]
+        return "\n".join([f"**{self.title}**", "", *lines, ""])
+
+
+def reward_table(arms: Mapping[str, Mapping[str, Any]], title: str = "Reward") -> Grid:
+    """Mean reward of each arm with its standard error and interval; each training seed's mean; fill-in time."""
+    several = any(len(arm["seed_means"]) > 1 for arm in arms.values())
+    header = ("arm", "reward", "95% interval", *(["each seed"] if several else []), "fill-in, ms")
+    rows = []
+    for name, arm in arms.items():
+        each = [" ".join(f"{mean:.2f}" for mean in arm["seed_means"])] if several else []
+        rows.append((name, with_error(arm), interval(arm["ci95"]), *each, milliseconds(arm["latency_ms"])))
+    return Grid(title, header, tuple(rows))
+
+
+def task_table(arms: Mapping[str, Mapping[str, Any]], title: str = "Share of episodes in which each was done") -> Grid:
+    """How often each arm did each task."""
+    tasks = list(dict.fromkeys(task for arm in arms.values() for task in arm["per_task"]))
+    rows = [
+        (name, *(f"{arm['per_task'][task]['rate']:.0%}" if task in arm["per_task"] else "0%" for task in tasks))
+        for name, arm in arms.items()
+    ]
+    return Grid(title, ("arm", *tasks), tuple(rows))
+
+
+def difference_table(paired: Mapping[str, Mapping[str, Any]], title: str = "Paired differences in reward") -> Grid:
+    """Each difference with its interval, and whether it shows that the arms differ: zero lies outside."""
+    rows = [(name, f"{gap['mean']:+.2f}", interval(gap["ci95"], "+"), verdict(gap)) for name, gap in paired.items()]
+    return Grid(title, ("difference", "reward", "95% interval", "differ"), tuple(rows))
+
+
+def overview_table(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str) -> Grid:
+    """Rewards of the same arms under several conditions, one column each."""
+    arms = list(dict.fromkeys(name for column in columns.values() for name in column))
+    rows = [(name, *(with_error(c[name]) if name in c else "" for c in columns.values())) for name in arms]
+    return Grid(title, ("arm", *columns), tuple(rows))
+
+
+def with_error(arm: Mapping[str, Any]) -> str:
+    error = "" if arm["reward_se"] is None else f" ± {arm['reward_se']:.2f}"
+    return f"{arm['reward_mean']:.2f}{error}"
+
+
+def interval(ends: Sequence[float], sign: str = "") -> str:
+    return f"{ends[0]:{sign}.2f} to {ends[1]:{sign}.2f}"
+
+
+def verdict(gap: Mapping[str, Any]) -> str:
+    low, high = gap["ci95"]
+    return "not shown" if low <= 0 <= high else "yes"
+
+
+def milliseconds(latency: Mapping[str, float]) -> str:
+    """Median and 95th percentile."""
+    return f"{latency['p50']:.1f} / {latency['p95']:.1f}"

@@ -1,0 +1,269 @@
+"""Many episodes of many teams, in environments stepped together and in worker processes.
+
+Episode i begins from the same seed for every team. Episodes go in groups that start together, and what a group gives
+depends on nothing but its own first episode and size: not on the number of workers, nor on what was done before. So a
+run that was killed goes on from its finished groups, to the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mac_policy.autonomy.episode_store import EpisodeRecord, EpisodeStore
+from mac_policy.autonomy.filler import Filled, Filler
+from mac_policy.autonomy.teams import Environment, EnvironmentFactory, Team
+from mac_policy.checks import check_count
+from mac_policy.data.processes import map_processes
+from mac_policy.data.progress import with_progress
+from mac_policy.policies.spaces import Spaces, check_same
+from mac_policy.provenance import versions
+
+DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics", "mac_policy")
+FILMED = 0
+"""The episode whose actions are kept, for a film."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What is the same for all teams.
+
+    seed: of the first episode; episode i starts from seed + i
+    together: environments stepped together, with one call of each policy a step
+    max_change: how far filled-in dims may move a step after the operator's subset changed; None: any way
+    """
+
+    make_env: EnvironmentFactory
+    episodes: int
+    seed: int = 10_000
+    together: int = 10
+    max_change: float | None = None
+
+    def __post_init__(self) -> None:
+        check_count("episodes", self.episodes)
+        check_count("seed", self.seed, 0)
+        check_count("environments stepped together", self.together)
+
+    def key(self, team: Team) -> str:
+        """A digest of everything that an episode of the team depends on besides its group."""
+        identity = {
+            "environment": self.make_env.identity(),
+            "team": team.identity(),
+            "seed": self.seed,
+            "max_change": self.max_change,
+            "versions": {name: value for name, value in versions().items() if name in DECIDE_THE_NUMBERS},
+        }
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    def groups(self) -> list[tuple[int, int]]:
+        """First episode and size of each group."""
+        starts = range(0, self.episodes, self.together)
+        return [(first, min(self.together, self.episodes - first)) for first in starts]
+
+
+class Job(NamedTuple):
+    """A group of episodes of one team."""
+
+    team: Team
+    key: str
+    first: int
+    size: int
+
+
+Results = dict[str, dict[int | None, list[EpisodeRecord]]]
+"""For each arm and training seed the episodes 0, 1, ..."""
+
+
+def roll_out(
+    rollout: Rollout,
+    teams: Sequence[Team],
+    store: EpisodeStore,
+    *,
+    workers: int = 1,
+    console: Console | None = None,
+) -> Results:
+    """The episodes of every team: those in the store as they are, the others rolled out and stored."""
+    check_count("workers", workers)
+    keys = {team: rollout.key(team) for team in teams}
+    done = _finished(store.read(), set(keys.values()))
+    jobs = [
+        Job(team, keys[team], first, size)
+        for first, size in rollout.groups()
+        for team in _distinct(keys)
+        if (keys[team], first, size) not in done
+    ]
+    total = rollout.episodes * len(_distinct(keys))
+    missing = sum(job.size for job in jobs)
+    with _one_thread(), closing(map_processes(functools.partial(run_job, rollout), jobs, workers)) as finished:
+        for records in with_progress(((group, len(group)) for group in finished), total, total - missing, console):
+            store.append(records)
+            done[_place(records[0])] = records
+    _environments.cache_clear()
+    return _sorted(rollout, keys, done)
+
+
+def outdated(rollout: Rollout, teams: Sequence[Team], store: EpisodeStore) -> dict[str, int]:
+    """For each arm how many stored episodes of it are of no use any more: other weights, settings or versions."""
+    keys = {rollout.key(team) for team in teams}
+    seats = {(team.arm, team.training_seed) for team in teams}
+    old = [r for r in store.read() if r.key not in keys and (r.arm, r.training_seed) in seats]
+    return {arm: sum(r.arm == arm for r in old) for arm in dict.fromkeys(r.arm for r in old)}
+
+
+def _distinct(keys: dict[Team, str]) -> list[Team]:
+    """Teams that are the same but for their names are rolled out once."""
+    return list({key: team for team, key in reversed(keys.items())}.values())[::-1]
+
+
+def _finished(records: list[EpisodeRecord], keys: set[str]) -> dict[tuple[str, int, int], list[EpisodeRecord]]:
+    groups: dict[tuple[str, int, int], dict[int, EpisodeRecord]] = {}
+    for record in records:
+        if record.key in keys:
+            groups.setdefault(_place(record), {})[record.episode] = record
+    return {at: [group[i] for i in sorted(group)] for at, group in groups.items() if len(group) == at[2]}
+
+
+def _place(record: EpisodeRecord) -> tuple[str, int, int]:
+    return record.key, *record.group
+
+
+def _sorted(rollout: Rollout, keys: dict[Team, str], done: dict[tuple[str, int, int], list[EpisodeRecord]]) -> Results:
+    results: Results = {}
+    for team, key in keys.items():
+        episodes = [record for first, size in rollout.groups() for record in done[key, first, size]]
+        results.setdefault(team.arm, {})[team.training_seed] = episodes
+    return results
+
+
+# ---- in a worker ----
+
+
+def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
+    """Roll out one group of episodes."""
+    environments = _environments(rollout.make_env, min(rollout.together, rollout.episodes))[: job.size]
+    seeds = rollout.seed + job.first + np.arange(job.size)
+    observations = np.stack([env.reset(seed=int(seed))[0] for env, seed in zip(environments, seeds, strict=True)])
+    fill = _Fill(rollout, job, environments, seeds)
+    running = np.ones(job.size, bool)
+    tracks = [_Track() for _ in environments]
+    while running.any():
+        values, mask = fill.command(observations)
+        filled = fill(observations, values, mask)
+        for row in np.flatnonzero(running):
+            observations[row], reward, terminated, truncated, info = environments[row].step(filled.actions[row])
+            tracks[row].add(filled, row, float(reward))
+            if terminated or truncated:
+                running[row] = False
+                tracks[row].completed = tuple(info.get("completed", ()))
+    return [_record(job, track, row, int(seeds[row])) for row, track in enumerate(tracks)]
+
+
+@functools.lru_cache(maxsize=1)
+def _environments(make_env: EnvironmentFactory, count: int) -> list[Environment]:
+    """Kept from group to group: a simulator takes long to build."""
+    return [make_env() for _ in range(count)]
+
+
+class _Fill:
+    """A team at work in a group of episodes."""
+
+    def __init__(
+        self, rollout: Rollout, job: Job, environments: Sequence[Environment], seeds: NDArray[np.int64]
+    ) -> None:
+        spaces = Spaces.of(environments[0].observation_space, environments[0].action_space)
+        self.shape = (job.size, spaces.action.shape[0])
+        self.space = spaces.action
+        self.operator = job.team.operator(environments) if job.team.operator else None
+        if self.operator is not None:
+            self.operator.reset(np.ones(job.size, bool), seeds)
+        self.filler = None
+        if job.team.filler is not None:
+            policy = job.team.filler.load()
+            check_same(policy.spaces, spaces)
+            self.filler = Filler(
+                policy,
+                batch=job.size,
+                see_operator=job.team.see_operator,
+                max_change=rollout.max_change,
+                seed=int(np.random.SeedSequence([int(job.key, 16), job.first]).generate_state(1)[0]),
+            )
+            self.filler.reset()
+
+    def command(self, observations: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        if self.operator is None:
+            return np.zeros(self.shape, np.float32), np.zeros(self.shape, bool)
+        values, mask = self.operator(observations)
+        return values, mask
+
+    def __call__(
+        self, observations: NDArray[np.float32], values: NDArray[np.float32], mask: NDArray[np.bool_]
+    ) -> Filled:
+        if self.filler is not None:
+            return self.filler(observations, values, mask)
+        began = time.perf_counter()
+        nothing = np.zeros(len(mask), bool)
+        actions = np.clip(np.where(mask, values, 0.0), self.space.low, self.space.high).astype(self.space.dtype)
+        return Filled(actions, 1e3 * (time.perf_counter() - began), nothing, nothing, mask)
+
+
+class _Track:
+    """What is noted of an episode while it runs."""
+
+    def __init__(self) -> None:
+        self.reward = 0.0
+        self.completed: tuple[str, ...] = ()
+        self.held = self.invalid = 0
+        self.fill_ms: list[float] = []
+        self.actions: list[tuple[float, ...]] = []
+        self.masks: list[str] = []
+
+    def add(self, filled: Filled, row: int, reward: float) -> None:
+        self.reward += reward
+        self.held += int(filled.held[row])
+        self.invalid += int(filled.invalid[row])
+        self.fill_ms.append(round(filled.milliseconds, 4))
+        self.actions.append(tuple(filled.actions[row].tolist()))
+        self.masks.append("".join("01"[held] for held in filled.mask[row].tolist()))
+
+
+def _record(job: Job, track: _Track, row: int, seed: int) -> EpisodeRecord:
+    episode = job.first + row
+    return EpisodeRecord(
+        key=job.key,
+        arm=job.team.arm,
+        training_seed=job.team.training_seed,
+        group=(job.first, job.size),
+        episode=episode,
+        seed=seed,
+        reward=track.reward,
+        completed=track.completed,
+        steps=len(track.masks),
+        held_dims=sum(mask.count("1") for mask in track.masks) / len(track.masks),
+        held=track.held,
+        invalid=track.invalid,
+        fill_ms=tuple(track.fill_ms),
+        actions=tuple(track.actions) if episode == FILMED else (),
+        masks=tuple(track.masks) if episode == FILMED else (),
+    )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """As in the workers: several threads would only wait for each other, and could change the last bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,163 @@
+"""The configuration of shared_autonomy.py, checked and turned into what is to be rolled out."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+
+from envs.demonstrations import task_data
+from envs.task_environment import TaskEnvironment, TaskExpert
+from mac_policy.autonomy.arms import Arm, Runs, check_arms, check_seeds, make_teams, policies_of
+from mac_policy.autonomy.dims import OperatorDims
+from mac_policy.autonomy.operator_choice import OperatorChoice
+from mac_policy.autonomy.rollout import Rollout
+from mac_policy.autonomy.teams import Team
+from mac_policy.checks import check_choice, check_count, check_positive, is_number
+from mac_policy.policies.checkpoint import read_config
+from mac_policy.policies.decoding import KINDS
+
+NOT_IN_THE_NAME = ("workers", "video", "out", "runs")
+"""Options that change no number."""
+
+
+class Plan(NamedTuple):
+    """A checked configuration."""
+
+    rollout: Rollout
+    env: TaskEnvironment
+    arms: list[Arm]
+    teams: dict[str, list[Team]]
+    """For each specification of the operator's dims, the teams."""
+    operators: dict[str, OperatorChoice]
+    training_seeds: list[int]
+    decoding: dict[str, Any]
+    out: Path
+
+
+def make_plan(config: DictConfig) -> Plan:
+    """Every setting is checked here, before anything is rolled out."""
+    check_options(config)
+    task = config.task.name
+    where = start_of(config)
+    TaskEnvironment(task, **where)
+    space = task_data(task).action_space
+    if space is None:
+        raise ValueError(f"task={task} has no environment of its own")
+    seeds = check_seeds(listed(config, "training_seeds"))
+    settings = decoding(config)
+    runs = Runs(Path(config.runs), task, renamed(config), settings)
+    names = listed(config, "arms") if config.arms is not None else runs.usual_arms(seeds)
+    arms = check_arms(names, runs)
+    operators = {}
+    for entry in several(config.operator_dims):
+        operator = make_operator(config, OperatorDims.parse(entry, space.shape[0]))
+        operator.check(space)
+        operators[str(operator.dims)] = operator
+    teams = {dims: make_teams(arms, seeds, runs, operator) for dims, operator in operators.items()}
+    env = environment(config, [team for column in teams.values() for team in column], where)
+    rollout = Rollout(env, config.episodes, config.seed, config.envs, config.max_change)
+    return Plan(rollout, env, arms, teams, operators, seeds, settings, out_folder(config, operators))
+
+
+def listed(config: DictConfig, name: str) -> list[Any]:
+    found = OmegaConf.to_container(config[name]) if OmegaConf.is_config(config[name]) else config[name]
+    if not isinstance(found, list):
+        raise ValueError(f"{name} must be a list, such as {name}=[{found}], got {found!r}")
+    return found
+
+
+def check_options(config: DictConfig) -> None:
+    check_count("workers", config.workers)
+    for name in ("episodes", "envs"):
+        check_count(name, config[name])
+    check_count("seed", config.seed, 0)
+    if config.video not in (True, False, "auto"):
+        raise ValueError(f"video must be true, false or auto, got {config.video!r}")
+    if config.max_change is not None:
+        check_positive("max_change", config.max_change)
+    for name in ("mac", "bc"):
+        if not isinstance(config[name], str) or "/" in config[name]:
+            raise ValueError(
+                f"{name} must be the name of runs in {config.runs}/{config.task.name}, got {config[name]!r}"
+            )
+    if config.task.name == "minari":
+        raise ValueError("task=minari has no environment here: put an ActionFilter around yours, as the README shows")
+
+
+def decoding(config: DictConfig) -> dict[str, Any]:
+    """The settings of decoding that are asked for."""
+    settings: dict[str, Any] = {}
+    if config.decode is not None:
+        settings["decode"] = check_choice("decode", config.decode, KINDS)
+    if config.temperature is not None:
+        if not is_number(config.temperature) or not 0 <= config.temperature < math.inf:
+            raise ValueError(f"temperature must be a finite number of at least 0, got {config.temperature!r}")
+        if settings.setdefault("decode", "sample") not in ("sample", "best"):
+            raise ValueError(f"temperature={config.temperature} changes nothing with decode={config.decode}")
+        settings["temperature"] = float(config.temperature)
+    return settings
+
+
+def renamed(config: DictConfig) -> dict[str, str]:
+    return {kind: config[kind] for kind in ("mac", "bc") if config[kind] != kind}
+
+
+def make_operator(config: DictConfig, dims: OperatorDims) -> OperatorChoice:
+    given: dict[str, Any] = OmegaConf.to_container(config.operator, resolve=True)  # type: ignore[assignment]
+    known = [field.name for field in dataclasses.fields(OperatorChoice)]
+    for key in given:
+        check_choice(
+            "setting of the operator", key, [name for name in known if name not in ("dims", "policy", "expert")]
+        )
+    return OperatorChoice(**given, dims=dims, expert=TaskExpert(config.task.name))
+
+
+def several(given: Any) -> list[Any]:
+    """One specification of dims, or a list that holds some: a list of numbers is one."""
+    plain = OmegaConf.to_container(given) if OmegaConf.is_config(given) else given
+    if isinstance(plain, list) and any(not isinstance(entry, int) for entry in plain):
+        return plain
+    return [plain]
+
+
+def environment(config: DictConfig, teams: Sequence[Team], where: dict[str, Any]) -> TaskEnvironment:
+    """The task's environment, seen as the policies were trained to see it."""
+    policies = {policy.folder: policy for team in teams for policy in policies_of(team)}
+    sizes = {folder: read_config(folder)["spaces"]["observation"]["shape"][0] for folder in policies}
+    if len(set(sizes.values())) > 1:
+        found = ", ".join(f"{folder}: {size}" for folder, size in sizes.items())
+        raise ValueError(f"these policies see different numbers of observations: {found}")
+    task = config.task.name
+    if not sizes:
+        return TaskEnvironment(task, config.task.observation or "qpos", **where)
+    return TaskEnvironment.seen_by(task, next(iter(sizes.values())), **where)
+
+
+def start_of(config: DictConfig) -> dict[str, Any]:
+    """The settings of the start, which only the kitchen has."""
+    return {key: config.task[key] for key in ("start", "joint_std") if key in config.task}
+
+
+def out_folder(config: DictConfig, operators: dict[str, OperatorChoice]) -> Path:
+    if config.out is not None:
+        return Path(config.out)
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    numbers = {key: value for key, value in plain.items() if key not in NOT_IN_THE_NAME}
+    digest = hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:8]
+    dims = slug(next(iter(operators))) if len(operators) == 1 else "several"
+    return Path(config.runs) / "shared_autonomy" / config.task.name / f"{config.operator.kind}-{dims}-{digest}"
+
+
+def slug(dims: str) -> str:
+    """A name for a folder: [0,2,4,8] becomes 0248."""
+    if "random" in dims:
+        return dims
+    numbers = dims.strip("[]").split(",")
+    return ("" if all(len(number) == 1 for number in numbers) else "-").join(numbers)
