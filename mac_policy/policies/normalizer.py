@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from mac_policy.policies.spaces import Spaces
 
-CLIP = 10.0  # normalised observations beyond this say no more than "very far"
+MARGIN = 0.1  # of a dimension's demonstrated range, by which an observation may leave it
 
 
 class Normalizer(nn.Module):
-    """Buffers (obs,), (act,): mean, std, and the action bounds in normalised units.
+    """Buffers (obs,), (act,): mean and std, the demonstrated range of observations, the action space's bounds.
 
     >>> n = Normalizer(3, 2)
     >>> n.actions(torch.zeros(5, 2)).shape
@@ -21,6 +21,8 @@ class Normalizer(nn.Module):
 
     observation_mean: Tensor
     observation_std: Tensor
+    observation_low: Tensor
+    observation_high: Tensor
     action_mean: Tensor
     action_std: Tensor
     action_low: Tensor
@@ -31,6 +33,8 @@ class Normalizer(nn.Module):
         for name, size, value in (
             ("observation_mean", observation_dim, 0.0),
             ("observation_std", observation_dim, 1.0),
+            ("observation_low", observation_dim, -10.0),
+            ("observation_high", observation_dim, 10.0),
             ("action_mean", action_dim, 0.0),
             ("action_std", action_dim, 1.0),
             ("action_low", action_dim, -1.0),
@@ -49,13 +53,22 @@ class Normalizer(nn.Module):
             flat = values.reshape(-1, values.shape[-1]).astype(np.float64)
             getattr(normalizer, f"{name}_mean").copy_(torch.from_numpy(flat.mean(0)))
             getattr(normalizer, f"{name}_std").copy_(torch.from_numpy(np.maximum(flat.std(0), min_std)))
+        low, high = observations.min(0).astype(np.float64), observations.max(0).astype(np.float64)
+        slack = MARGIN * (high - low)
+        normalizer.observation_low.copy_(torch.from_numpy(low - slack))
+        normalizer.observation_high.copy_(torch.from_numpy(high + slack))
         normalizer.action_low.copy_(torch.from_numpy(np.asarray(spaces.action.low)))
         normalizer.action_high.copy_(torch.from_numpy(np.asarray(spaces.action.high)))
         return normalizer
 
     def observations(self, values: Tensor) -> Tensor:
-        """(..., obs) -> (..., obs), clipped so that any input stays finite."""
-        return ((values - self.observation_mean) / self.observation_std).clamp(-CLIP, CLIP)
+        """(..., obs) -> (..., obs). What leaves the demonstrated range is taken for the end of it.
+
+        The demonstrations say nothing about what lies beyond: a thing that never moved in them would, once knocked
+        over, drown everything else a network sees.
+        """
+        inside = values.clamp(self.observation_low, self.observation_high)
+        return (inside - self.observation_mean) / self.observation_std
 
     def actions(self, values: Tensor) -> Tensor:
         """(..., act) in the action space -> normalised."""
