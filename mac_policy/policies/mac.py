@@ -13,7 +13,7 @@ from torch import Tensor
 from mac_policy.checks import check_choice, check_count
 from mac_policy.core.factorization import MaskTuned, TrainingMasks
 from mac_policy.core.heads import GaussianMixture
-from mac_policy.core.masks import UniformCardinality
+from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.networks import MLP, SetNetwork, TrunkQuery
 from mac_policy.policies import decoding, inputs, lean
@@ -32,10 +32,11 @@ class MACSettings(PolicySettings):
         normalised units (null = none worth the name)
     masks: training masks for the 'conditional' query (the operator's dims are evidence), 'marginal' or 'both'
     subsets: the operator's subsets to train for, as lists of action dims ([] = all subsets, cardinality uniform)
-    alone: share of the training rows with no operator, for full autonomy
+    alone: share of the training rows with no operator, for full autonomy; their evidence is the policy's own
     weights, reweighting: as MaskTuned's `weights` and `cardinality_reweighting`
     order: action dims in the order they are filled in ([] = 0, 1, ...); a chunk goes step by step
-    evidence_noise: each row's evidence is noised in training with a standard deviation from U(0, this)
+    evidence_noise: in rows with an operator, who is no demonstrator, the evidence is noised in training with a
+        standard deviation from U(0, this)
     decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
     temperature: of samples
     noise: a sample's randomness is 'fresh' at every step, held for an 'episode', or 'slow' (an AR(1) process with
@@ -102,13 +103,21 @@ class MAC(Policy):
         self.model = AnyOrderModel(self._network(self.head), self.head, validate=False)
         self.order = path_order(settings.order, self.action_dim, settings.horizon)
         self._dims: list[int] = self.order.tolist()
-        self.factorization = MaskTuned(
+        self.factorization = self._paths(
+            settings.masks, operator_masks(self.action_dim, settings.horizon, settings.subsets, alone=0.0)
+        )
+        nothing = FixedMasks(torch.zeros(1, self.variables, dtype=torch.bool))
+        self.alone = self._paths("conditional", nothing) if settings.alone else None
+
+    def _paths(self, query: str, held: MaskDistribution) -> MaskTuned:
+        s = self.settings
+        return MaskTuned(
             UniformCardinality(self.variables),
-            evidence_masks=operator_masks(self.action_dim, settings.horizon, settings.subsets, settings.alone),
+            evidence_masks=held,
             order=self.order,
-            query=settings.masks,
-            weights=settings.weights,
-            cardinality_reweighting=settings.reweighting,
+            query=query,
+            weights=s.weights,
+            cardinality_reweighting=s.reweighting,
         )
 
     def _network(self, head: GaussianMixture) -> SetNetwork:
@@ -129,9 +138,16 @@ class MAC(Policy):
     def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
         draws = super().draw(n, generator)
         masks = self.factorization.training_masks(n, generator)
-        draws |= {"evidence": masks.evidence, "weights": masks.weights}
+        evidence, weights = masks.evidence, masks.weights
+        held = torch.ones(n, 1)
+        if self.alone is not None:
+            own = self.alone.training_masks(n, generator)
+            held = (torch.rand((n, 1), generator=generator) >= self.settings.alone).float()
+            evidence = torch.where(held > 0, evidence, own.evidence)
+            weights = torch.where(held > 0, weights, own.weights)
+        draws |= {"evidence": evidence, "weights": weights}
         if self.settings.evidence_noise:
-            scale = self.settings.evidence_noise * torch.rand((n, 1), generator=generator)
+            scale = self.settings.evidence_noise * held * torch.rand((n, 1), generator=generator)
             draws["evidence_noise"] = scale * torch.randn((n, self.variables), generator=generator)
         return draws
 

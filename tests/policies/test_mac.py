@@ -187,6 +187,15 @@ def test_evidence_noise_touches_what_is_seen_and_not_what_is_to_be_predicted():
     assert policy(*data, quiet) != policy(*data, draws)
 
 
+def test_rows_without_an_operator_see_their_own_dims_without_noise():
+    draws = make("mac", alone=0.5, subsets=[[2]], evidence_noise=1.0).draw(4000, torch.Generator().manual_seed(0))
+    evidence, quiet = draws["evidence"], (draws["evidence_noise"] == 0).all(1)
+    assert 0.45 < float(quiet.double().mean()) < 0.55
+    assert evidence[~quiet, 2].all()  # the operator's dim
+    assert not (evidence[quiet, 1:] & ~evidence[quiet, :-1]).any()  # a prefix of the path
+    assert torch.equal(draws["weights"] > 0, ~evidence)
+
+
 def test_actions_beyond_an_episodes_end_are_neither_seen_nor_predicted():
     policy = make("mac", horizon=3)
     observations, actions, inside = batch(policy)
