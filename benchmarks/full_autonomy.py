@@ -6,7 +6,8 @@
     python benchmarks/full_autonomy.py runs/kitchen-mixed/mac-s* --set noise=episode --set stickiness=1,5
 
 Folders called <name>-s<seed> are the training seeds of one arm. Options with several values are tried in all
-combinations, without training anew. Episode i starts from the same seed for every policy.
+combinations, without training anew. Episode i starts from the same seed for every policy. With --out a run that was
+killed goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ import json
 import re
 import sys
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks._evaluation import make_env, roll_out
-from mac_policy.autonomy.intervals import two_level_interval, wilson_interval
+from envs.task_environment import TaskEnvironment
+from mac_policy.autonomy.episode_store import EpisodeStore
+from mac_policy.autonomy.report.statistics import difference, summarise
+from mac_policy.autonomy.report.tables import Grid, interval, reward_table, task_table
+from mac_policy.autonomy.rollout import Results, Rollout, roll_out
+from mac_policy.autonomy.teams import SavedPolicy, Team
 from mac_policy.checks import check_choice
-from mac_policy.policies.checkpoint import CheckpointError, load_policy, read_config
+from mac_policy.policies.checkpoint import CheckpointError, read_config
 from mac_policy.provenance import run_record, write_json
 
 
@@ -145,98 +147,52 @@ def measure(jobs: list[Job], options: argparse.Namespace) -> dict[str, Any]:
     if len(tasks) > 1:
         raise ValueError(f"these policies are for different tasks: {', '.join(sorted(tasks))}")
     (task,) = tasks
-    portions = [jobs[i :: options.workers] for i in range(min(options.workers, len(jobs)))]
-    arguments = [(portion, task, options) for portion in portions]
-    if len(portions) == 1:
-        results = run_portion(*arguments[0])
-    else:
-        with ProcessPoolExecutor(len(portions)) as pool:
-            results = [row for part in pool.map(run_portion, *zip(*arguments, strict=True)) for row in part]
-    arms: dict[str, dict[int, dict[str, Any]]] = {}
-    for job, found in results:
-        arms.setdefault(job.arm, {})[job.training_seed] = found
-    ordered = {arm: dict(sorted(arms[arm].items())) for arm in dict.fromkeys(job.arm for job in jobs)}
+    results = roll_out_all(jobs, task, options)
     dataset = read_config(jobs[0].folder)["dataset"]
+    goals = TaskEnvironment(task).goals
     return run_record(options.seed, dataset) | {
         "task": task,
         "start": options.start,
-        "arms": {arm: summarise(seeds, options.envs) for arm, seeds in ordered.items()},
-        "paired": compare(ordered),
+        "arms": {arm: summarise(seeds, goals) for arm, seeds in results.items()},
+        "paired": compare(results),
     }
 
 
-def run_portion(jobs: list[Job], task: str, options: argparse.Namespace) -> list[tuple[Job, dict[str, Any]]]:
-    import torch
-
-    torch.set_num_threads(1)
-    environments: dict[int, list[Any]] = {}
-    results = []
-    for job in jobs:
-        policy = load_policy(job.folder, settings=job.settings, weights=options.weights)
-        size = policy.observation_dim
-        if size not in environments:
-            count = min(options.envs, options.episodes)
-            environments[size] = [make_env(task, size, options.start) for _ in range(count)]
-        found = roll_out(policy, environments[size], options.episodes, options.seed)
-        print(f"{job.arm} seed {job.training_seed}: {np.mean(found.rewards):.2f}", flush=True)
-        results.append((job, found.__dict__))
-    return results
-
-
-def summarise(seeds: dict[int, dict[str, Any]], batch: int) -> dict[str, Any]:
-    rewards = [np.array(found["rewards"]) for found in seeds.values()]
-    means = np.array([episodes.mean() for episodes in rewards])
-    completed = [set(tasks) for found in seeds.values() for tasks in found["completed"]]
-    calls = np.concatenate([found["call_ms"] for found in seeds.values()])
-    done = Counter(task for tasks in completed for task in tasks)
-    return {
-        "reward_mean": float(means.mean()),
-        "reward_se": float(means.std(ddof=1) / len(means) ** 0.5) if len(means) > 1 else None,
-        "ci95": list(two_level_interval(rewards)),
-        "episodes": sum(map(len, rewards)),
-        "training_seeds": list(seeds),
-        "seed_means": means.tolist(),
-        "per_task": {
-            task: {"rate": count / len(completed), "ci95": list(wilson_interval(count, len(completed)))}
-            for task, count in done.most_common()
-        },
-        "latency_ms": {f"p{q}": float(np.percentile(calls, q)) for q in (50, 95, 99)} | {"batch": batch},
-        "rewards": [episodes.tolist() for episodes in rewards],
-    }
+def roll_out_all(jobs: list[Job], task: str, options: argparse.Namespace) -> Results:
+    """Every policy in the environment with the observations it was trained on."""
+    sizes = {job.folder: read_config(job.folder)["spaces"]["observation"]["shape"][0] for job in jobs}
+    found: Results = {}
+    for size in dict.fromkeys(sizes.values()):
+        rollout = Rollout(
+            TaskEnvironment.seen_by(task, size, options.start), options.episodes, options.seed, options.envs
+        )
+        teams = [
+            Team(job.arm, job.training_seed, SavedPolicy.of(job.folder, job.settings, options.weights))
+            for job in jobs
+            if sizes[job.folder] == size
+        ]
+        for arm, seeds in roll_out(rollout, teams, EpisodeStore(options.out), workers=options.workers).items():
+            found.setdefault(arm, {}).update(seeds)
+    return {arm: dict(sorted(found[arm].items())) for arm in dict.fromkeys(job.arm for job in jobs)}
 
 
-def compare(arms: dict[str, dict[int, dict[str, Any]]]) -> dict[str, Any]:
+def compare(results: Results) -> dict[str, Any]:
     """Each arm minus the first, on the training seeds and episodes they share."""
-    first, *others = arms
-    result = {}
-    for other in others:
-        if shared := [seed for seed in arms[other] if seed in arms[first]]:
-            gaps = [np.array(arms[other][s]["rewards"]) - np.array(arms[first][s]["rewards"]) for s in shared]
-            result[f"{other} - {first}"] = {
-                "mean": float(np.mean([gap.mean() for gap in gaps])),
-                "ci95": list(two_level_interval(gaps)),
-                "training_seeds": shared,
-            }
-    return result
+    first, *others = results
+    gaps = {f"{other} - {first}": difference(results[other], results[first]) for other in others}
+    return {name: gap for name, gap in gaps.items() if gap is not None}
 
 
 def show(record: dict[str, Any]) -> None:
-    dataset = record["dataset"]
-    title = f"{record['task']} alone, {record['start']} start; data: {dataset.get('name')} ({dataset.get('source')})"
-    table = Table(title=title)
-    for name in ("arm", "reward", "95% interval", "each seed", "tasks done", "call, ms"):
-        table.add_column(name, no_wrap=name in ("reward", "95% interval"), overflow="fold")
-    for arm, row in record["arms"].items():
-        tasks = ", ".join(f"{task} {entry['rate']:.0%}" for task, entry in row["per_task"].items())
-        interval = "{:.2f} to {:.2f}".format(*row["ci95"])
-        spread = f" ± {row['reward_se']:.2f}" if row["reward_se"] is not None else ""
-        each = " ".join(f"{mean:.2f}" for mean in row["seed_means"])
-        call = f"{row['latency_ms']['p50']:.1f}"
-        table.add_row(arm, f"{row['reward_mean']:.2f}{spread}", interval, each, tasks, call)
-    console = Console()
-    console.print(table)
+    dataset, console = record["dataset"], Console(highlight=False)
+    console.print(
+        f"{record['task']} alone, {record['start']} start; data: {dataset.get('name')} ({dataset.get('source')})"
+    )
+    grids: list[Grid] = [reward_table(record["arms"]), task_table(record["arms"])]
+    for grid in grids:
+        console.print(grid.rich())
     for name, gap in record["paired"].items():
-        console.print(f"{name}: {gap['mean']:+.2f} ({gap['ci95'][0]:+.2f} to {gap['ci95'][1]:+.2f})", highlight=False)
+        console.print(f"{name}: {gap['mean']:+.2f} ({interval(gap['ci95'], '+')})", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from farama_notifications import notifications
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from envs.kitchen_rendering import loading_failed, prepare_rendering
 
+notifications.pop("gymnasium_robotics", None)  # a notice about other environments, printed in every process
 try:
     import mujoco
     from gymnasium_robotics.envs.franka_kitchen import KitchenEnv as FrankaKitchen

@@ -160,7 +160,7 @@ def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
     while running.any():
         values, mask = fill.command(observations)
         filled = fill(observations, values, mask)
-        for row in np.flatnonzero(running):
+        for row in np.flatnonzero(running).tolist():
             observations[row], reward, terminated, truncated, info = environments[row].step(filled.actions[row])
             tracks[row].add(filled, row, float(reward))
             if terminated or truncated:

@@ -28,6 +28,8 @@ class EnvironmentFactory(Protocol):
 
     def __call__(self) -> Environment: ...
 
+    def __hash__(self) -> int: ...
+
     def identity(self) -> dict[str, Any]:
         """Plain JSON: everything that an episode depends on besides its seed and the actions."""
         ...
@@ -37,6 +39,8 @@ class OperatorFactory(Protocol):
     """Makes the operator of environments that are stepped together. Hashable and picklable."""
 
     def __call__(self, environments: Sequence[Environment]) -> Operator: ...
+
+    def __hash__(self) -> int: ...
 
     def identity(self) -> dict[str, Any]:
         """Plain JSON: everything that the commands depend on besides the episode's seed and the observations."""

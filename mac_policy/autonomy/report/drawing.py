@@ -26,8 +26,8 @@ def text_image(text: str, width: int, height: int, size: float = 9.0, middle: bo
     figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     figure.text(0.5 if middle else 4 / width, 0.5, text, va="center", ha="center" if middle else "left", fontsize=size)
-    canvas.draw()
-    drawn = np.asarray(canvas.buffer_rgba())[:height, :width, :3]
+    canvas.draw()  # type: ignore[no-untyped-call]
+    drawn = np.asarray(canvas.buffer_rgba())[:height, :width, :3]  # type: ignore[no-untyped-call]
     image = np.full((height, width, 3), 255, np.uint8)
     image[: drawn.shape[0], : drawn.shape[1]] = drawn
     return image

@@ -71,7 +71,7 @@ def colour_of(arm: str) -> str:
     return SHARED if arm.startswith("operator+") else ALONE
 
 
-def _shades(names: Sequence[str]) -> list[NDArray[np.floating]]:
+def _shades(names: Sequence[str]) -> list[NDArray[np.float64]]:
     """The colour of each arm's kind, lighter for each further arm of the kind."""
     from matplotlib.colors import to_rgb
 
