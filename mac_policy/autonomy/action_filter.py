@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.autonomy.command_space import CommandSpace
 from mac_policy.autonomy.filler import Filler
-from mac_policy.autonomy.filter_report import Reporter, single
+from mac_policy.autonomy.filter_report import Reporter
 from mac_policy.policies.base import Policy
 from mac_policy.policies.checkpoint import load_policy
 from mac_policy.policies.spaces import Spaces, check_same
@@ -93,11 +93,11 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         if self._observation is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
-        filled = self.filler(self._observation[None], *self.commands.read(action, 1))
-        report = self.reporter(filled)
+        filled = self.filler(self._observation[None], *self.commands.read(action))
+        report = self.reporter.single(filled)
         observation, reward, terminated, truncated, info = self.env.step(filled.actions[0])
         self._observation = np.array(observation, np.float32)
-        return observation, reward, terminated, truncated, {**info, "action_filter": single(report)}
+        return observation, reward, terminated, truncated, {**info, "action_filter": report}
 
 
 def ready_policy(

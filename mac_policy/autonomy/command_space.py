@@ -19,8 +19,8 @@ class CommandSpace:
     Dict(action=Box(n), mask=MultiBinary(n)).
     """
 
-    def __init__(self, action: spaces.Box, operator_dims: Any) -> None:
-        self.action = action
+    def __init__(self, action: spaces.Box, operator_dims: Any, batch: int = 1) -> None:
+        self.action, self.batch = action, batch
         self.dims: list[int] | None = None
         self.space: spaces.Box | spaces.Dict
         if operator_dims is None:
@@ -32,21 +32,22 @@ class CommandSpace:
         self.dims = _fixed(operator_dims, action.shape[0])
         low, high = action.low[self.dims], action.high[self.dims]
         self.space = spaces.Box(low, high, (len(self.dims),), _type(action))
-        self._mask = np.isin(np.arange(action.shape[0]), self.dims)
+        self._columns = np.array(self.dims)
+        self._mask = np.tile(np.isin(np.arange(action.shape[0]), self.dims), (batch, 1))
 
-    def read(self, action: Any, batch: int) -> tuple[Any, Any]:
-        """An action of the batched space -> values and mask, (batch, n) each; what cannot be read is passed on as
+    def read(self, action: Any) -> tuple[Any, Any]:
+        """An action of the batched space -> values and mask, (B, n) each; what cannot be read is passed on as
         it is, for `Filler` to refuse."""
         if self.dims is None:
             if not isinstance(action, Mapping):
                 return None, None
-            return _rows(action.get("action"), batch), _rows(action.get("mask"), batch)
-        given = _rows(action, batch)
-        if given.shape != (batch, len(self.dims)) or given.dtype.kind not in "fiu":
+            return _rows(action.get("action"), self.batch), _rows(action.get("mask"), self.batch)
+        given = _rows(action, self.batch)
+        if given.shape != (self.batch, len(self.dims)) or given.dtype.kind not in "fiu":
             return None, None
-        values = np.zeros((batch, self.action.shape[0]), given.dtype)
-        values[:, self.dims] = given
-        return values, np.tile(self._mask, (batch, 1))
+        values = np.zeros(self._mask.shape, given.dtype)
+        values[:, self._columns] = given
+        return values, self._mask
 
 
 def _rows(entry: Any, batch: int) -> NDArray[Any]:

@@ -30,18 +30,20 @@ def usable(values: ArrayLike, mask: ArrayLike, batch: int, space: spaces.Box) ->
     if given is None or held is None or given.shape != size or held.shape != size:
         return Usable(np.zeros(size, space.dtype), np.zeros(size, bool), np.ones(batch, bool), None)
     given = np.where(held, given, 0)
-    inside = (given >= space.low) & (given <= space.high)
-    if (inside | ~held).all():
+    outside = held > ((given >= space.low) & (given <= space.high))
+    if not np.count_nonzero(outside):
         return Usable(given, held, None, None)
     bad = held & ~np.isfinite(given)
     held = held & ~bad
-    return Usable(np.clip(given, space.low, space.high), held, rows_with(bad), rows_with(held & ~inside))
+    return Usable(np.clip(given, space.low, space.high), held, rows_with(bad), rows_with(outside & ~bad))
 
 
 def rows_with(flags: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
     """(B, n) -> the rows (B,) with any; None when there are none."""
+    if not np.count_nonzero(flags):
+        return None
     rows: NDArray[np.bool_] = np.logical_or.reduce(flags, axis=1)
-    return rows if rows.any() else None
+    return rows
 
 
 def _numbers(values: ArrayLike, space: spaces.Box) -> NDArray[Any] | None:

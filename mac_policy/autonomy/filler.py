@@ -159,14 +159,16 @@ class Filler:
         planned = self._planned(seen, command)
         if planned is None:
             return self._last, np.ones(self.batch, bool)
-        lost = rows_with(~np.isfinite(planned))
-        if lost is not None:
+        inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
+        if (
+            np.count_nonzero(inside == planned) < planned.size
+            and (lost := rows_with(~np.isfinite(planned))) is not None
+        ):
             self._note("broken", lost, "the policy gives NaN or infinity")
             held = _either(held, lost)
-        for rows in (blind, lost):
-            if rows is not None:  # no memory of what was not seen or cannot be carried out
-                self._state = self._state.reset(rows)
-        inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
+            self._state = self._state.reset(lost)
+        if blind is not None:
+            self._state = self._state.reset(blind)  # what was shown in place of the observation is not remembered
         return (inside if held is None else np.where(held[:, None], self._last, inside)), held
 
     def _planned(self, seen: NDArray[np.float32], command: Usable) -> NDArray[Any] | None:

@@ -40,8 +40,7 @@ class Reporter:
 
     def __call__(self, filled: Filled) -> dict[str, NDArray[Any]]:
         """The entries by name, B values each; the docstring of `ActionFilter` explains them."""
-        self._held += filled.held
-        self._invalid += filled.invalid
+        self._count(filled)
         report: dict[str, NDArray[Any]] = {
             "action": filled.actions.copy(),
             "mask": filled.mask,
@@ -55,9 +54,22 @@ class Reporter:
             report["log_likelihood"] = self.filler.log_likelihood(filled)
         return report
 
+    def single(self, filled: Filled) -> dict[str, Any]:
+        """The same for a single environment, without the axis of the environments."""
+        self._count(filled)
+        report = {
+            "action": filled.actions[0].copy(),
+            "mask": filled.mask[0],
+            "fill_ms": Milliseconds(filled.milliseconds),
+            "held": bool(filled.held[0]),
+            "invalid": bool(filled.invalid[0]),
+            "held_steps": int(self._held[0]),
+            "invalid_steps": int(self._invalid[0]),
+        }
+        if self.likelihood:
+            report["log_likelihood"] = float(self.filler.log_likelihood(filled)[0])
+        return report
 
-def single(report: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """The report of a single environment, without the axis of the environments."""
-    row = {name: values[0] if values.ndim > 1 else values.item(0) for name, values in report.items()}
-    row["fill_ms"] = Milliseconds(row["fill_ms"])
-    return row
+    def _count(self, filled: Filled) -> None:
+        self._held += filled.held
+        self._invalid += filled.invalid

@@ -45,7 +45,7 @@ class VectorActionFilter(VectorWrapper):
         """policy: one for the environments' spaces, or its folder; the other settings are those of `Filler`."""
         super().__init__(env)
         ready, action_space = ready_policy(policy, env.single_observation_space, env.single_action_space)
-        self.commands = CommandSpace(action_space, operator_dims)
+        self.commands = CommandSpace(action_space, operator_dims, env.num_envs)
         self.single_action_space = self.commands.space
         self.action_space = batch_space(self.commands.space, env.num_envs)
         self.filler = Filler(
@@ -88,7 +88,7 @@ class VectorActionFilter(VectorWrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         if self._observations is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
-        filled = self.filler(self._observations, *self.commands.read(actions, self.num_envs))
+        filled = self.filler(self._observations, *self.commands.read(actions))
         report = self.reporter(filled)
         observations, rewards, terminations, truncations, info = self.env.step(filled.actions)
         ended = np.asarray(terminations | truncations, bool)

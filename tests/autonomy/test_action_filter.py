@@ -8,12 +8,15 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env as gymnasium_check
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from stable_baselines3.common.env_checker import check_env as stable_baselines_check
 
 import envs  # noqa: F401
+from benchmarks.action_filter import SPACES as SIZE_OF_THE_KITCHEN
+from benchmarks.action_filter import calls, measure, overheads
 from mac_policy import ActionFilter, VectorActionFilter
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.registry import make_policy
@@ -447,3 +450,15 @@ def test_memory_stays_flat_and_every_action_inside(kind):
 @pytest.mark.parametrize("kind", ["bc", "mac"])
 def test_memory_stays_flat_over_a_hundred_thousand_steps(kind):
     assert wear(make(kind), 100_000) < 5
+
+
+def test_the_filter_adds_little_to_the_policys_own_time():
+    """Under 10% on a quiet machine (benchmarks/action_filter.py); this bound only catches a much slower one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        found = overheads(measure(calls(make_policy("mac", SIZE_OF_THE_KITCHEN).eval(), 1), 300))
+    finally:
+        torch.set_num_threads(threads)
+    assert found["filter, fixed dims"]["added_p10"] < 0.3
+    assert found["filter, mask each step"]["added_p10"] < 0.3
