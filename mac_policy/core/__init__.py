@@ -5,6 +5,7 @@ from mac_policy.core.induced import induced_edge_law, induced_mask_distribution
 from mac_policy.core.masks import Bernoulli as BernoulliMasks
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
+from mac_policy.core.queries import TrainingQueries
 from mac_policy.core.staged import IMAGE_MODES, StagedModes
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MaskTuned",
     "StagedModes",
     "TrainingMasks",
+    "TrainingQueries",
     "UniformCardinality",
     "UniformOrder",
     "induced_edge_law",

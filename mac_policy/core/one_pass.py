@@ -32,7 +32,7 @@ def log_prob(
     by_length = length.argsort(descending=True, stable=True)[: int((length > 0).sum())]
     like = at_least_float32(next(network.parameters()))
     total = task.x.new_zeros(len(task.x), dtype=like.dtype)
-    for rows in by_length.split(rows_per_pass):
+    for rows in by_length.split(rows_per_pass) if len(by_length) else ():
         part = task.rows(rows)
         params = network(features[rows], ranks[rows], part.encoded, part.mode)
         item, variable = part.query.nonzero(as_tuple=True)
@@ -74,7 +74,7 @@ def fill(
 def all_at_once(evidence: Tensor, factorization: Factorization | None = None) -> Tensor:
     """Ranks (B, N) that ask for all that is unseen together, the evidence in its canonical order."""
     if factorization is None:
-        order = evidence.long().cumsum(1)
+        order = evidence.long().cumsum(1) - 1
     else:
         order = factorization.ranks(evidence, torch.zeros_like(evidence)).to(evidence.device)
     return with_order_of_given(torch.zeros_like(order), evidence, order)
@@ -113,7 +113,7 @@ class _Cached:
     def __init__(self, network: PathNetwork, head: Head, task: Task, ranks: Tensor, steps: Steps, copies: int) -> None:
         self.network, self.head = network, head
         distinct = len(ranks) // copies
-        given = ranks.clamp(max=0)
+        given = ranks.clamp(max=0) if network.given_in_order else ranks < 0
         if not torch.equal(given, given[:distinct].repeat(copies, 1)):
             distinct = len(ranks)
         part = task.rows(torch.arange(distinct, device=ranks.device))

@@ -38,6 +38,8 @@ class PathNetwork(Network):
     """
 
     kind = "path"
+    given_in_order: bool = True
+    """Whether the order of what is given matters."""
 
     @abstractmethod
     def forward(

@@ -76,6 +76,7 @@ class PathTransformer(PathNetwork):
         check_sizes(1 if trunk_depth else 0, trunk_width=trunk_width)
         check_multiple("width", width, "heads", heads)
         self.free = check_choice("given", given, get_args(GivenAttention)) == "free"
+        self.given_in_order = not self.free
         check_choice("context_as", context_as, get_args(ContextAs))
         check_choice("value_embedding", value_embedding, get_args(ValueEmbedding))
         self.prefix = context_dim > 0 and context_as == "token"
