@@ -12,7 +12,9 @@ from tests.core.models import CONTEXT, K, N
 KINDS = {
     "free": {"given": "free"},
     "causal": {"given": "causal"},
-    "free-adaptive": {"given": "free", "context_as": "adaptive", "value_embedding": "mlp"},
+    "free-token": {"given": "free", "context_as": "token"},
+    "causal-token": {"given": "causal", "context_as": "token", "value_embedding": "mlp"},
+    "free-adaptive": {"given": "free", "context_as": "adaptive"},
     "causal-adaptive": {"given": "causal", "context_as": "adaptive", "trunk_width": 8, "trunk_depth": 2},
 }
 SIZES = {"width": 16, "depth": 2, "heads": 2}

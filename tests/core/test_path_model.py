@@ -64,7 +64,7 @@ def test_conditionals_of_any_query_sum_to_one(kind, name, query, given):
 @pytest.mark.parametrize("head", HEADS)
 def test_one_pass_equals_the_step_by_step_computation_with_masks_that_differ_by_row(name, head):
     factorization = FACTORIZATIONS[name]
-    for kind, rows_per_pass in zip(KINDS, (1024, 3, 1, 2), strict=True):
+    for kind, rows_per_pass in zip(KINDS, (1024, 3, 1, 2, 1024, 5), strict=True):
         model = make_path_model(factorization, kind, HEADS[head])
         model.rows_per_pass = rows_per_pass
         x, context = values(len(PAIRS), num=2), torch.randn(len(PAIRS), CONTEXT).double()
@@ -96,7 +96,7 @@ def test_a_row_takes_one_pass_and_one_without_a_query_none(kind):
     assert passes == []
 
 
-@pytest.mark.parametrize("kind", ["causal", "causal-adaptive"])
+@pytest.mark.parametrize("kind", ["causal", "causal-token", "causal-adaptive"])
 def test_the_chain_rule_holds_along_the_canonical_path_with_causal_attention(kind):
     factorization = FACTORIZATIONS["mac-permuted"]
     model = make_path_model(factorization, kind, context_dim=0)

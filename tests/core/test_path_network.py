@@ -259,7 +259,7 @@ SMALL = {"num_variables": 4, "num_features": 1, "num_params": 2}
         ({"depth": 0}, "depth.*got 0"),
         ({"num_variables": 0}, "num_variables.*got 0"),
         ({"given": "freely"}, "'freely'.*'free', 'causal'.*did you mean 'free'"),
-        ({"context_as": "prefix"}, "'prefix'.*'token', 'adaptive'"),
+        ({"context_as": "prefix"}, "'prefix'.*'added', 'token', 'adaptive'"),
         ({"value_embedding": "fourier"}, "'auto', 'linear', 'mlp'"),
         ({"trunk_depth": 2}, "trunk_width.*at least 1, got 0"),
         ({"trunk_depth": -1}, "trunk_depth.*got -1"),

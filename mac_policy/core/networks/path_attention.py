@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from mac_policy.core.networks.transformer import TransformerBlock
@@ -15,7 +15,15 @@ Attend = Callable[[int, Tensor], Tensor]
 
 
 class PathBlock(TransformerBlock):
-    """The block of the set transformer, told by its caller how to attend and, with `shift_scale`, how to normalise."""
+    """The block of the set transformer, told by its caller how to attend and, with `shift_scale`, how to normalise.
+
+    Its norms have no weights of their own: the linear maps behind them can do what those would.
+    """
+
+    def __init__(self, width: int, heads: int, mlp_width: int, dropout: float) -> None:
+        super().__init__(width, heads, mlp_width, dropout)
+        self.norm_attention = nn.LayerNorm(width, elementwise_affine=False)
+        self.norm_mlp = nn.LayerNorm(width, elementwise_affine=False)
 
     def read(self, layer: int, tokens: Tensor, attend: Attend, shift_scale: Tensor | None) -> Tensor:
         """``(..., W)`` tokens; ``shift_scale`` (..., 4 W): shift and scale after each of the two norms."""

@@ -17,7 +17,7 @@ from mac_policy.core.networks.path_base import PathNetwork, PathState
 from mac_policy.core.networks.path_tokens import PathTokens, path_tokens, visible, with_prefix
 
 GivenAttention = Literal["free", "causal"]
-ContextAs = Literal["token", "adaptive"]
+ContextAs = Literal["added", "token", "adaptive"]
 ValueEmbedding = Literal["auto", "linear", "mlp"]
 
 
@@ -35,10 +35,10 @@ class PathTransformer(PathNetwork):
 
     ``given``: what is given is read ``'free'``, every given variable seeing every other, or ``'causal'``, in the order
     in which it would be asked for; then p(a, b) = p(a) p(b | a) holds exactly along the canonical order.
-    ``context_as``: the context is a ``'token'`` in front, or shifts and scales the normalised tokens of every layer
-    (``'adaptive'``); ``trunk_depth`` layers of ``trunk_width`` read it first. ``value_embedding``: values are embedded
-    by an ``'mlp'`` of one hidden layer or a ``'linear'`` map; ``'auto'``: the former where a value is shown as a single
-    number.
+    ``context_as``: the context is ``'added'`` to every token, is a ``'token'`` in front, or shifts and scales the
+    normalised tokens of every layer (``'adaptive'``); ``trunk_depth`` layers of ``trunk_width`` read it first.
+    ``value_embedding``: values are embedded by an ``'mlp'`` of one hidden layer or a ``'linear'`` map; ``'auto'``: the
+    former where a value is shown as a single number.
 
         network = PathTransformer(num_variables=250, num_features=27, num_params=27, width=768, depth=12, heads=12)
         network(features, ranks)  # (B, 250, 27), for the whole path
@@ -58,7 +58,7 @@ class PathTransformer(PathNetwork):
         mlp_width: int | None = None,
         dropout: float = 0.0,
         given: GivenAttention = "free",
-        context_as: ContextAs = "token",
+        context_as: ContextAs = "added",
         value_embedding: ValueEmbedding = "auto",
         trunk_width: int = 0,
         trunk_depth: int = 0,
@@ -77,7 +77,7 @@ class PathTransformer(PathNetwork):
         check_multiple("width", width, "heads", heads)
         self.free = check_choice("given", given, get_args(GivenAttention)) == "free"
         self.given_in_order = not self.free
-        check_choice("context_as", context_as, get_args(ContextAs))
+        self.context_as = check_choice("context_as", context_as, get_args(ContextAs))
         check_choice("value_embedding", value_embedding, get_args(ValueEmbedding))
         self.prefix = context_dim > 0 and context_as == "token"
         self.heads, self.dropout = heads, dropout
@@ -91,10 +91,10 @@ class PathTransformer(PathNetwork):
         self.position = nn.Embedding(num_variables + 1, width)
         self.target = nn.Embedding(num_variables + 1, width)
         self.mode = nn.Embedding(num_modes, width) if num_modes else None
-        wanted = width if self.prefix else 4 * width * depth
+        wanted = 4 * width * depth if context_as == "adaptive" else width
         self.trunk = context_network(context_dim, trunk_width, trunk_depth, wanted) if context_dim else None
         self.blocks = nn.ModuleList(PathBlock(width, heads, mlp_width, dropout) for _ in range(depth))
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.output = nn.Linear(width, num_params)
         self._start(depth)
 
@@ -102,7 +102,7 @@ class PathTransformer(PathNetwork):
         for table in (self.position, self.target, self.mode):
             if table is not None:
                 nn.init.normal_(table.weight, std=0.02)
-        if self.trunk is not None and not self.prefix:
+        if self.trunk is not None and self.context_as == "adaptive":
             for parameter in self.trunk[-1].parameters():
                 nn.init.normal_(parameter, std=0.02)
         # What enters the residual stream is scaled down by its depth, so that the sum keeps unit size.
@@ -134,7 +134,9 @@ class PathTransformer(PathNetwork):
     ) -> PathState:
         self._check_path(features, ranks, encoded, mode)
         tokens = self._tokens(ranks.masked_fill(ranks >= 0, self.num_variables))
-        cache = KeyValueCache(len(ranks), len(self.blocks), self.heads, tokens.value.shape[1] + room, self.norm.weight)
+        cache = KeyValueCache(
+            len(ranks), len(self.blocks), self.heads, tokens.value.shape[1] + room, self.output.weight
+        )
         row = torch.arange(len(ranks), device=ranks.device)[:, None]
         if tokens.value.numel():
             conditions = _for_columns(encoded, mode)
@@ -157,7 +159,7 @@ class PathTransformer(PathNetwork):
         return params
 
     def tell(self, state: PathState, targets: Tensor, features: Tensor) -> None:
-        rows, asked, features = len(targets), targets < self.num_variables, features.to(self.norm.weight.dtype)
+        rows, asked, features = len(targets), targets < self.num_variables, features.to(self.output.weight.dtype)
         state.cache.keep(asked[:, :1])
         if targets.shape[1] > 1:
             conditions = _for_columns(*(None if part is None else part[:rows] for part in (state.encoded, state.mode)))
@@ -176,7 +178,7 @@ class PathTransformer(PathNetwork):
         """(..., F) features of the variables `value` (...), zero where that is none."""
         found = features[row, value.clamp(max=self.num_variables - 1)]
         found = torch.where((value < self.num_variables)[..., None], found, torch.zeros_like(found))
-        return found.to(self.norm.weight.dtype)
+        return found.to(self.output.weight.dtype)
 
     def _embed(
         self, values: Tensor, value: Tensor, target: Tensor, conditions: Conditions, place: Tensor | None = None
@@ -184,13 +186,15 @@ class PathTransformer(PathNetwork):
         hidden: Tensor = self.value(values) + self.position(value) + self.target(target)
         if self.mode is not None:
             hidden = hidden + conditions.spread(self.mode(conditions.mode))
+        if self.context_as == "added" and conditions.encoded is not None:
+            hidden = hidden + conditions.spread(conditions.encoded)
         if self.prefix and place is not None and conditions.encoded is not None:
             hidden = torch.where((place < 0)[..., None], conditions.spread(conditions.encoded), hidden)
         return hidden
 
     def _read(self, hidden: Tensor, attend: Attend, conditions: Conditions) -> Tensor:
         styles = None
-        if conditions.encoded is not None and not self.prefix:
+        if conditions.encoded is not None and self.context_as == "adaptive":
             styles = conditions.encoded.unflatten(1, (len(self.blocks), -1))
         for layer, block in enumerate(self.blocks):
             style = None if styles is None else conditions.spread(styles[:, layer])
