@@ -14,6 +14,7 @@ from lightning_fabric import Fabric
 from omegaconf import DictConfig, OmegaConf
 
 from envs.demonstrations import load_demonstrations, task_data
+from mac_policy.autonomy.arms import FILLER_SEED
 from mac_policy.checks import check_choice, check_count
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.policies.registry import POLICIES, make_policy, make_settings
@@ -25,7 +26,6 @@ from mac_policy.training.metrics import check_tensorboard
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.setup import make_fabric
 
-FILLER_SEED = 100  # added to the seed of the second policy of a kind
 
 
 @hydra.main(config_path="../configs", config_name="train_policy", version_base=None)
@@ -109,8 +109,19 @@ def report(config: DictConfig, results: list[TrainResult]) -> None:
         )
     print("each folder: config.json, model.safetensors, best.safetensors, metrics.csv, curve.png")
     folders = " ".join(str(result.folder) for result in results)
-    print("next, how well they do alone:")
-    print(f"  python benchmarks/full_autonomy.py {folders}")
+    if config.train == ["bc", "bc", "mac"] and config.name is None and config.task.name != "minari":
+        print("next, how well they do with an operator and alone:")
+        dims = results[0].policy.action_dim // 2
+        print(f"  python scripts/shared_autonomy.py task={config.task.name} operator_dims={dims}{_changed(config)}")
+    else:
+        print("next, how well they do alone:")
+        print(f"  python benchmarks/full_autonomy.py {folders}")
+
+
+def _changed(config: DictConfig) -> str:
+    """What the next command must be told too."""
+    seed = f" training_seeds=[{config.seed}]" if config.seed else ""
+    return seed + (f" runs={config.runs}" if config.runs != "runs" else "")
 
 
 def _plain(config: DictConfig) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def test_it_says_what_it_uses_what_it_made_and_what_comes_next(trained):
     for name in ("bc-s0", "bc-s100", "mac-s0"):
         assert load_policy(folder / "runs" / "fork" / name).settings.width == 16
         assert f"runs/fork/{name}: " in out
-    assert re.search(r"python benchmarks/full_autonomy\.py runs/fork/bc-s0 ", out)
+    assert "  python scripts/shared_autonomy.py task=fork operator_dims=1\n" in out
     assert (folder / "runs/fork/bc-s0/model.safetensors").read_bytes() != (
         folder / "runs/fork/bc-s100/model.safetensors"
     ).read_bytes()
