@@ -85,11 +85,13 @@ class AnyOrderModel(nn.Module):
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
         seen: Tensor | None = None,
+        rows_per_context: int = 1,
     ) -> Tensor:
         """The batch mean of - sum_i weights_i log p(x_i | x_evidence), a scalar; the evidence of a path network are
         the variables before i on the path.
 
-        Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
+        Each row of `context` serves `rows_per_context` rows of x that follow one another: it is encoded once, so
+        that several masks of the same values cost little where the network reads the context with a trunk. Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
         `seen` (B, N): what the network reads instead of x where the values are evidence, noised ones for instance.
         """
         check_values(x, self.num_variables)
@@ -101,7 +103,10 @@ class AnyOrderModel(nn.Module):
         if self.validate:
             self.head.check(read, known if known.dtype == torch.bool else known < self.num_variables)
             self.head.check(x, weights > 0)
-        params = self._params(read, known, self._encode(context, len(x)), masks.mode)
+        encoded = self._encode(context, len(x) // check_count("rows_per_context", rows_per_context))
+        if encoded is not None and rows_per_context > 1:
+            encoded = encoded.repeat_interleave(rows_per_context, 0)
+        params = self._params(read, known, encoded, masks.mode)
         asked = weights.reshape(-1).nonzero()[:, 0]
         losses = self.head.loss(
             params.reshape(-1, params.shape[-1])[asked],

@@ -37,6 +37,7 @@ class MACSettings(PolicySettings):
     order: action dims in the order they are filled in ([] = 0, 1, ...); a chunk goes step by step
     evidence_noise: in rows with an operator, who is no demonstrator, the evidence is noised in training with a
         standard deviation from U(0, this)
+    masks_per_row: masks that each training row is asked with; the trunk reads its observation once for all of them
     decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
     temperature: of samples
     noise: a sample's randomness is 'fresh' at every step, held for an 'episode', or 'slow' (an AR(1) process with
@@ -57,6 +58,7 @@ class MACSettings(PolicySettings):
     reweighting: bool = True
     order: tuple[int, ...] = ()
     evidence_noise: float = 0.5
+    masks_per_row: int = 1
     decode: str = "mode"
     temperature: float = 1.0
     candidates: int = 16
@@ -70,7 +72,7 @@ class MACSettings(PolicySettings):
         check_choice("decode", self.decode, decoding.KINDS)
         check_choice("noise", self.noise, ("fresh", "episode", "slow"))
         check_choice("weights", self.weights, ("parallel", "edge"))
-        for name in ("width", "depth", "query_width", "query_depth", "components", "candidates"):
+        for name in ("width", "depth", "query_width", "query_depth", "components", "candidates", "masks_per_row"):
             check_count(name, getattr(self, name))
         for name in ("evidence_noise", "temperature", "stickiness"):
             check_range(name, getattr(self, name), 0.0)
@@ -137,27 +139,30 @@ class MAC(Policy):
 
     def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
         draws = super().draw(n, generator)
-        masks = self.factorization.training_masks(n, generator)
+        rows = n * self.settings.masks_per_row
+        masks = self.factorization.training_masks(rows, generator)
         evidence, weights = masks.evidence, masks.weights
-        held = torch.ones(n, 1)
+        held = torch.ones(rows, 1)
         if self.alone is not None:
-            own = self.alone.training_masks(n, generator)
-            held = (torch.rand((n, 1), generator=generator) >= self.settings.alone).float()
+            own = self.alone.training_masks(rows, generator)
+            held = (torch.rand((rows, 1), generator=generator) >= self.settings.alone).float()
             evidence = torch.where(held > 0, evidence, own.evidence)
             weights = torch.where(held > 0, weights, own.weights)
-        draws |= {"evidence": evidence, "weights": weights}
+        found = {"evidence": evidence, "weights": weights}
         if self.settings.evidence_noise:
-            scale = self.settings.evidence_noise * held * torch.rand((n, 1), generator=generator)
-            draws["evidence_noise"] = scale * torch.randn((n, self.variables), generator=generator)
-        return draws
+            scale = self.settings.evidence_noise * held * torch.rand((rows, 1), generator=generator)
+            found["evidence_noise"] = scale * torch.randn((rows, self.variables), generator=generator)
+        return draws | {name: value.unflatten(0, (n, -1)) for name, value in found.items()}  # (n, masks_per_row, N)
 
     def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
-        masks = TrainingMasks(draws["evidence"], draws["weights"])
+        k = self.settings.masks_per_row
+        masks = TrainingMasks(draws["evidence"].flatten(0, 1), draws["weights"].flatten(0, 1))
+        actions, inside = actions.repeat_interleave(k, 0), inside.repeat_interleave(k, 0)
+        seen = None
         if "evidence_noise" in draws:
-            # What is seen is noised, what is to be predicted is not: the two are never the same dimension.
-            actions = actions + draws["evidence_noise"] * masks.evidence
+            seen = actions + draws["evidence_noise"].flatten(0, 1) * masks.evidence
         missing = None if self.settings.horizon == 1 else inside == 0
-        return self.model.loss(actions, masks, context, missing)
+        return self.model.loss(actions, masks, context, missing, seen=seen, rows_per_context=k)
 
     @torch.no_grad()
     def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:

@@ -164,7 +164,7 @@ def test_a_low_temperature_and_zero_come_close_to_the_mode():
 def test_training_masks_are_those_asked_for():
     def evidence(**settings):
         policy = make("mac", **settings)
-        return policy.draw(4000, torch.Generator().manual_seed(0))["evidence"]
+        return policy.draw(4000, torch.Generator().manual_seed(0))["evidence"].flatten(0, 1)
 
     only = evidence(subsets=[[1]])
     assert only[:, 1].all()
@@ -189,11 +189,24 @@ def test_evidence_noise_touches_what_is_seen_and_not_what_is_to_be_predicted():
 
 def test_rows_without_an_operator_see_their_own_dims_without_noise():
     draws = make("mac", alone=0.5, subsets=[[2]], evidence_noise=1.0).draw(4000, torch.Generator().manual_seed(0))
+    draws = {name: value.flatten(0, 1) for name, value in draws.items()}
     evidence, quiet = draws["evidence"], (draws["evidence_noise"] == 0).all(1)
     assert 0.45 < float(quiet.double().mean()) < 0.55
     assert evidence[~quiet, 2].all()  # the operator's dim
     assert not (evidence[quiet, 1:] & ~evidence[quiet, :-1]).any()  # a prefix of the path
     assert torch.equal(draws["weights"] > 0, ~evidence)
+
+
+@pytest.mark.parametrize("settings", [{}, {"horizon": 3}, {"alone": 0.5, "history": 2}])
+def test_several_masks_of_a_row_are_as_many_rows(settings):
+    policy = make("mac", masks_per_row=3, **settings)
+    observations, actions, inside = batch(policy)
+    draws = policy.draw(32, torch.Generator().manual_seed(0))
+    each = [{name: value[:, k : k + 1] for name, value in draws.items()} for k in range(3)]
+    one = make("mac", masks_per_row=1, **settings)
+    one.load_state_dict(policy.state_dict())
+    apart = torch.stack([one(observations, actions, inside, draw) for draw in each]).mean()
+    torch.testing.assert_close(policy(observations, actions, inside, draws), apart)
 
 
 def test_actions_beyond_an_episodes_end_are_neither_seen_nor_predicted():
