@@ -27,7 +27,6 @@ from mac_policy.training.settings import TrainSettings
 from mac_policy.training.setup import make_fabric
 
 
-
 @hydra.main(config_path="../configs", config_name="train_policy", version_base=None)
 @clean_errors
 def main(config: DictConfig) -> None:
