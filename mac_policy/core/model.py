@@ -91,7 +91,8 @@ class AnyOrderModel(nn.Module):
         the variables before i on the path.
 
         Each row of `context` serves `rows_per_context` rows of x that follow one another: it is encoded once, so
-        that several masks of the same values cost little where the network reads the context with a trunk. Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
+        that several masks of the same values cost little where the network reads the context with a trunk.
+        Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
         `seen` (B, N): what the network reads instead of x where the values are evidence, noised ones for instance.
         """
         check_values(x, self.num_variables)
