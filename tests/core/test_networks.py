@@ -20,6 +20,7 @@ NETWORKS = {
     "mlp-dropout": lambda **k: MLP(**SET, width=32, depth=3, dropout=0.1, **k),
     "mlp-residual": lambda **k: MLP(**SET, width=32, depth=2, residual=True, step_dim=8, **k),
     "transformer": lambda **k: Transformer(**SET, width=32, depth=2, heads=4, **k),
+    "transformer-rotary": lambda **k: Transformer(**SET, width=32, depth=2, heads=4, rotary=True, **k),
     "transformer-token": lambda **k: Transformer(**SET, width=32, depth=2, context_as="token", dropout=0.1, **k),
     "trunk-query": lambda **k: TrunkQuery(**SET, trunk_width=48, trunk_depth=2, query_width=32, step_dim=8, **k),
     "trunk-query-residual": lambda **k: TrunkQuery(**SET, trunk_width=48, query_width=32, residual=True, **k),

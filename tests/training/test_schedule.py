@@ -1,5 +1,7 @@
 """The learning rate over a run."""
 
+from itertools import pairwise
+
 import pytest
 
 from mac_policy.training.settings import TrainSettings, rate
@@ -14,7 +16,7 @@ def test_schedules_start_at_the_peak_and_end_where_they_say(schedule, half):
 
 def test_a_linear_schedule_falls_by_the_same_amount_each_step():
     rates = [rate(step, 40, 0.25, "linear") for step in range(10, 41)]
-    falls = {round(a - b, 12) for a, b in zip(rates, rates[1:], strict=False)}
+    falls = {round(a - b, 12) for a, b in pairwise(rates)}
     assert falls == {round(1 / 30, 12)}
 
 
@@ -25,5 +27,5 @@ def test_a_warmup_above_one_is_a_number_of_steps():
 
 
 def test_an_unknown_schedule_is_named():
-    with pytest.raises(ValueError, match="unknown schedule 'linaer'; .* did you mean 'linear'"):
+    with pytest.raises(ValueError, match=r"unknown schedule 'linaer'; .* did you mean 'linear'"):
         TrainSettings(schedule="linaer")

@@ -18,6 +18,18 @@ def sinusoidal(position: Tensor, dim: int, period: float = 10_000.0) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], -1)
 
 
+def rotated(x: Tensor, period: float = 10_000.0) -> Tensor:
+    """``(..., L, D)`` with the vector of position l turned by angles proportional to l (Su et al. 2021).
+
+    Products of two such vectors depend on their distance alone: attention finds neighbours without first having to
+    learn which positions those are.
+    """
+    turn = sinusoidal(torch.arange(x.shape[-2], device=x.device, dtype=torch.float32), x.shape[-1], period)
+    sin, cos = turn.to(x.dtype).chunk(2, -1)
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)
+
+
 class StepEmbedding(nn.Module):
     """``(B, N)`` evidence to ``(B, dim)``: the sinusoidal embedding of 1000 times the share that is seen."""
 
