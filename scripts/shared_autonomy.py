@@ -17,7 +17,7 @@ from envs.kitchen_rendering import RendererMissing
 from mac_policy.autonomy.arms import datasets, policies_of
 from mac_policy.autonomy.episode_store import EpisodeStore
 from mac_policy.autonomy.report.film import Scene, write_film
-from mac_policy.autonomy.report.record import compare, grids, notes, write_pages
+from mac_policy.autonomy.report.record import compare, grids, notes, write_overview_page, write_pages
 from mac_policy.autonomy.report.tables import overview_table
 from mac_policy.autonomy.rollout import FILMED, Results, outdated, roll_out
 from mac_policy.provenance import run_record, write_json
@@ -66,7 +66,9 @@ def rolled_out(config: DictConfig, plan: Plan, dims: str) -> Results:
     teams, store = plan.teams[dims], EpisodeStore(plan.out)
     for arm, count in outdated(plan.rollout, teams, store).items():
         say(f"{count} stored episodes of {arm} are of other weights, settings or versions and do not count.")
-    return roll_out(plan.rollout, teams, store, workers=config.workers)
+    beside = [EpisodeStore(path.parent) for path in sorted(plan.out.parent.glob("*/episodes.jsonl"))]
+    neighbours = [neighbour for neighbour in beside if neighbour.path != store.path]
+    return roll_out(plan.rollout, teams, store, workers=config.workers, neighbours=neighbours)
 
 
 def say(*lines: str) -> None:
@@ -92,7 +94,16 @@ def describe(config: DictConfig, plan: Plan, dims: str) -> list[str]:
         f"Policies trained on: {'; '.join(data) or 'none is needed'}.",
         f"Episodes: {config.episodes} an arm and training seed, from seed {config.seed} in every arm; "
         f"training seeds {seeds}.",
+        *changed(config, plan),
     ]
+
+
+def changed(config: DictConfig, plan: Plan) -> list[str]:
+    """A line about what is not as usual."""
+    found = [f"{kind} stands for the runs {config[kind]}" for kind in ("mac", "bc") if config[kind] != kind]
+    found += [f"{name}={value}" for name, value in plan.decoding.items()]
+    found += [f"max_change={config.max_change}"] if config.max_change is not None else []
+    return [f"Settings: {', '.join(found)}."] if found else []
 
 
 def scripted(dataset: dict[str, Any]) -> bool:
@@ -128,12 +139,13 @@ def write_overview(config: DictConfig, plan: Plan, records: dict[str, dict[str, 
     """The rewards of all specifications of dims side by side, and one results.json of all."""
     grid = overview_table({dims: record["arms"] for dims, record in records.items()}, "Reward by the dims held")
     CONSOLE.print(grid.rich())
-    (plan.out / "table.md").write_text(grid.markdown())
+    first = next(iter(records.values()))
+    facts = [line for line in describe(config, plan, first["operator_dims"]) if not line.startswith("Operator")]
+    write_overview_page(plan.out, f"{config.task.name}, operator {config.operator.kind}", facts, grid, notes(first))
     parts = {
         dims: {key: record[key] for key in ("arms", "paired", "best_alone", "operator")}
         for dims, record in records.items()
     }
-    first = next(iter(records.values()))
     head = {key: first[key] for key in ("dataset", "task", "start", "environment", "decoding", "max_change")}
     return write_json(plan.out / "results.json", run_record(config.seed) | head | {"by_operator_dims": parts})
 
@@ -159,7 +171,7 @@ def film(
                 raise
             say(f"no video: {error}")
             return None
-    say(f"video: {path}")
+    say(f"video: {path}", f"still: {path.with_suffix('.png')}")
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class EpisodeRecord:
     """(steps,): which dims the operator held, as ones and zeros."""
 
 
+LONGEST_KEY = 80
+"""A line begins with its key: this much of it is looked at to find out whether the line is wanted."""
 FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeRecord))
 
 
@@ -50,12 +52,16 @@ class EpisodeStore:
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / "episodes.jsonl"
 
-    def read(self) -> list[EpisodeRecord]:
-        """What is there; a line that was cut off when a run was killed does not count."""
+    def read(self, keys: Collection[str] | None = None) -> list[EpisodeRecord]:
+        """What is there, or of that what has one of these keys; a line that was cut off when a run was killed does
+        not count."""
         if not self.path.exists():
             return []
-        found = [_parse(line) for line in self.path.read_text(errors="replace").splitlines()]
-        return [record for record in found if record is not None]
+        lines = self.path.read_text(errors="replace").splitlines()
+        if keys is not None:
+            lines = [line for line in lines if any(key in line[:LONGEST_KEY] for key in keys)]
+        found = [_parse(line) for line in lines]
+        return [record for record in found if record is not None and (keys is None or record.key in keys)]
 
     def append(self, records: Iterable[EpisodeRecord]) -> None:
         """Add finished episodes, safe against a kill at any moment."""

@@ -91,12 +91,22 @@ def roll_out(
     store: EpisodeStore,
     *,
     workers: int = 1,
+    neighbours: Sequence[EpisodeStore] = (),
     console: Console | None = None,
 ) -> Results:
-    """The episodes of every team: those in the store as they are, the others rolled out and stored."""
+    """The episodes of every team: those in the store as they are, the others rolled out and stored.
+
+    What is missing is taken from the stores of `neighbours` where they have the same episodes, as they have of
+    policies alone when only the operator differs.
+    """
     check_count("workers", workers)
     keys = {team: rollout.key(team) for team in teams}
-    done = _finished(store.read(), set(keys.values()))
+    done = _finished(store.read(set(keys.values())))
+    for neighbour in neighbours:
+        found = _finished(neighbour.read(set(keys.values())))
+        for place in found.keys() - done.keys():
+            store.append(found[place])
+            done[place] = found[place]
     jobs = [
         Job(team, keys[team], first, size)
         for first, size in rollout.groups()
@@ -126,11 +136,10 @@ def _distinct(keys: dict[Team, str]) -> list[Team]:
     return list({key: team for team, key in reversed(keys.items())}.values())[::-1]
 
 
-def _finished(records: list[EpisodeRecord], keys: set[str]) -> dict[tuple[str, int, int], list[EpisodeRecord]]:
+def _finished(records: list[EpisodeRecord]) -> dict[tuple[str, int, int], list[EpisodeRecord]]:
     groups: dict[tuple[str, int, int], dict[int, EpisodeRecord]] = {}
     for record in records:
-        if record.key in keys:
-            groups.setdefault(_place(record), {})[record.episode] = record
+        groups.setdefault(_place(record), {})[record.episode] = record
     return {at: [group[i] for i in sorted(group)] for at, group in groups.items() if len(group) == at[2]}
 
 

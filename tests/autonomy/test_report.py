@@ -170,7 +170,9 @@ def test_the_film_shows_one_episode_of_each_arm(tmp_path):
     panel = render_scene(drawn, 1, scenes[0])
     assert len(panel) == scenes[0].record.steps
     assert len(render_scene(drawn, 4, scenes[0])) == math.ceil((scenes[0].record.steps - 1) / 4) + 1
-    film = iio.imread(write_film(tmp_path / "video.mp4", scenes, drawn, fps=4))
+    path, still = write_film(tmp_path / "video.mp4", scenes, drawn, fps=4)
+    film = iio.imread(path)
+    assert iio.imread(still).shape == film.shape[1:]
     assert film.shape[0] >= max(scene.record.steps for scene in scenes)
     colours = film[0].reshape(-1, 3).astype(int)
     for colour in (OPERATOR, POLICY):

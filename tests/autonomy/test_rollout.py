@@ -92,6 +92,19 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(runs, tmp_path, monke
     assert calls == again  # finished: nothing is rolled out
 
 
+def test_what_a_neighbour_has_rolled_out_is_not_rolled_out_again(runs, tmp_path, monkeypatch):
+    measured(rollout(), teams(runs, "operator+mac", "mac"), tmp_path / "expert")
+    whole = measured(rollout(), teams(runs, "operator+mac", "mac", acting=operator("bc")), tmp_path / "whole")
+    arms = []
+    monkeypatch.setattr(rollout_module, "run_job", lambda what, job: arms.append(job.team.arm) or run_job(what, job))
+    who = teams(runs, "operator+mac", "mac", acting=operator("bc"))
+    beside = [EpisodeStore(tmp_path / "nothing"), EpisodeStore(tmp_path / "expert")]
+    assert measured(rollout(), who, tmp_path / "bc", neighbours=beside) == whole
+    assert set(arms) == {"operator+mac"}
+    assert measured(rollout(), who, tmp_path / "bc") == whole  # the store is whole without its neighbours
+    assert arms == ["operator+mac"] * 3
+
+
 def test_more_episodes_keep_the_full_groups(runs, tmp_path, monkeypatch):
     who = teams(runs, "mac")
     measured(rollout(episodes=7), who, tmp_path)

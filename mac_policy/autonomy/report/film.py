@@ -45,8 +45,11 @@ def write_film(
     every: int = 1,
     fps: float = 12,
     workers: int = 1,
-) -> Path:
-    """Write an mp4 of all scenes, playing every so many steps. `make_env` makes environments that can be drawn."""
+) -> list[Path]:
+    """Write an mp4 of all scenes, playing every so many steps, and a still from its middle beside it.
+
+    `make_env` makes environments that can be drawn.
+    """
     import imageio.v3 as iio
 
     render = functools.partial(render_scene, make_env, every)
@@ -57,7 +60,8 @@ def write_film(
     frames = tile(panels)
     still = np.repeat(frames[-1:], max(1, round(STILL_SECONDS * fps)), axis=0)
     iio.imwrite(path, np.concatenate([frames, still]), fps=fps, macro_block_size=BLOCK)
-    return path
+    iio.imwrite(path.with_suffix(".png"), frames[len(frames) // 2])
+    return [path, path.with_suffix(".png")]
 
 
 def _numbered(render: functools.partial[Frames], job: tuple[int, Scene]) -> tuple[int, Frames]:

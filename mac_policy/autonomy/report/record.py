@@ -48,7 +48,9 @@ def notes(record: dict[str, Any]) -> list[str]:
             "another (training_seeds=[0,1,2,3,4] does)."
         )
     else:
-        found.append("± is over training seeds; intervals resample training seeds, then episodes.")
+        untrained = [name for name, arm in record["arms"].items() if not arm["training_seeds"]]
+        but = f" ({', '.join(untrained)}, where nothing was trained: episodes alone)" if untrained else ""
+        found.append(f"± is over training seeds; intervals resample training seeds, then episodes{but}.")
     found.append("Arms differ where zero lies outside the interval of their paired difference.")
     if record["best_alone"]:
         found.append("The best alone was chosen after the fact, which flatters it.")
@@ -70,3 +72,18 @@ def write_pages(folder: Path, title: str, facts: Sequence[str], record: dict[str
     figures.reward_figure(record["arms"], title, best).savefig(folder / "reward.png", dpi=150)
     figures.task_figure(record["arms"], title).savefig(folder / "tasks.png", dpi=150)
     return [folder / name for name in ("table.md", "reward.png", "tasks.png")]
+
+
+def write_overview_page(folder: Path, title: str, facts: Sequence[str], grid: Grid, remarks: Sequence[str]) -> Path:
+    """table.md of several comparisons side by side."""
+    lines = [
+        f"# {title}",
+        "",
+        *[f"- {fact}" for fact in facts],
+        "",
+        grid.markdown(),
+        *[f"- {line}" for line in remarks],
+    ]
+    path = folder / "table.md"
+    path.write_text("\n".join([*lines, ""]))
+    return path
