@@ -54,17 +54,17 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         settings: dict[str, Any] = {
             "temperature": temperature,
             "deterministic": deterministic,
-            "max_change": max_change,
+            "max_change": _plain(max_change),
             "deadline_ms": deadline_ms,
             "see_operator": see_operator,
-            "rest": rest,
+            "rest": _plain(rest),
             "seed": seed,
         }
         RecordConstructorArgs.__init__(
             self,
             _disable_deepcopy=True,  # the weights are not copied
             policy=policy if isinstance(policy, Policy) else str(policy),
-            operator_dims=operator_dims,
+            operator_dims=_plain(operator_dims),
             likelihood=likelihood,
             **settings,
         )
@@ -113,3 +113,8 @@ def ready_policy(
     ready = policy if isinstance(policy, Policy) else load_policy(policy)
     check_same(ready.spaces, have)
     return ready, have.action
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can hold it, so that a spec can be written down."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -86,6 +86,8 @@ class Filler:
         self.policy, self.batch = policy, check_count("batch", batch)
         self.see_operator, self.deterministic, self.temperature = see_operator, deterministic, temperature
         self.space = space or policy.spaces.action
+        own = policy.spaces.action
+        self._other_bounds = bool((self.space.low != own.low).any() or (self.space.high != own.high).any())
         self.rest = _resting(rest, self.space.low, self.space.high)
         self.deadline = None if deadline_ms is None else Deadline(check_positive("deadline_ms", deadline_ms))
         self.hand_over = None if max_change is None else HandOver(max_change, batch, policy.action_dim)
@@ -140,8 +142,13 @@ class Filler:
 
     def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
         """(B,): the policy's log-density of what the operator commanded in the step just filled, given the
-        observations alone; 0 where nothing was."""
-        return self.policy.log_prob(self._state.history, filled.actions, query_mask=filled.mask)
+        observations alone; 0 where nothing was commanded, NaN where the last action was held."""
+        try:
+            found = self.policy.log_prob(self._state.history, filled.actions, query_mask=filled.mask)
+        except Exception as error:
+            self._fail(error)
+            return np.full(self.batch, np.nan)
+        return np.where(filled.held, np.nan, found)
 
     def _wanted(self, seen: NDArray[np.float32], command: Usable) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """(B, n) actions before what is commanded is put in, and the rows (B,) that are held (None: no row)."""
@@ -180,15 +187,18 @@ class Filler:
         except Late as error:
             self._note("late", np.ones(self.batch, bool), f"the policy gives {error}")
         except Exception as error:
-            self._note("failed", np.ones(self.batch, bool), f"the policy failed with {type(error).__name__}: {error}")
+            self._fail(error)
         return None
 
     def _ask(self, seen: NDArray[np.float32], command: Usable) -> tuple[NDArray[Any], PolicyState]:
-        shown = (command.values, command.mask) if self.see_operator else (None, None)
+        values = command.values
+        if self._other_bounds:  # they may differ from the policy's by a rounding error
+            values = np.clip(values, self.policy.spaces.action.low, self.policy.spaces.action.high)
         planned, state = self.policy.step(
             seen,
             self._state,
-            *shown,
+            values if self.see_operator else None,
+            command.mask if self.see_operator else None,
             deterministic=self.deterministic,
             temperature=self.temperature,
             generator=self._generator,
@@ -196,6 +206,9 @@ class Filler:
         if planned.shape != (self.batch, self.policy.action_dim):
             raise ValueError(f"actions are {planned.shape} and not {(self.batch, self.policy.action_dim)}")
         return planned, state
+
+    def _fail(self, error: Exception) -> None:
+        self._note("failed", np.ones(self.batch, bool), f"the policy failed with {type(error).__name__}: {error}")
 
     def _remember(self, actions: NDArray[Any]) -> None:
         """Put what is really carried out into the policy's memory of its last action."""

@@ -216,7 +216,9 @@ def test_it_is_rebuilt_from_its_spec(form, dims, tmp_path):
         if form == "folder"
         else fork_policy(decode="sample")
     )
-    env = ActionFilter(gymnasium.make("mac_policy/fork-v0"), policy, dims, temperature=0.5, max_change=[0.1, 0.2])
+    env = ActionFilter(
+        gymnasium.make("mac_policy/fork-v0"), policy, dims, temperature=0.5, max_change=np.array([0.1, 0.2])
+    )
     spec = env.spec
     if form == "folder":
         spec = gymnasium.envs.registration.EnvSpec.from_json(spec.to_json())
@@ -318,6 +320,17 @@ def test_rows_begin_anew_in_every_mode_of_autoreset(mode):
     action = info["action_filter"]["action"]
     np.testing.assert_allclose(action[0], policy.act(seen[0], deterministic=True), atol=2e-5)  # nothing to hand over
     np.testing.assert_allclose(action[1], SPACES.action.high, atol=1.1e-3)  # in the middle of it
+
+
+def test_environments_in_other_processes_are_filled_in_too():
+    """One policy here, the environments elsewhere: the same as with all of them here."""
+    vectors = [VectorActionFilter(kind([Line] * 2), make("mac"), [2, 0]) for kind in (AsyncVectorEnv, SyncVectorEnv)]
+    try:
+        one, other = (episode(vector, draws(vectors[1], LENGTH + 3)) for vector in vectors)
+        np.testing.assert_array_equal(one[0], other[0])
+    finally:
+        for vector in vectors:
+            vector.close()
 
 
 def test_a_vector_commands_a_batch_of_one_too():

@@ -373,6 +373,25 @@ def test_the_likelihood_is_that_of_the_operators_dims():
     assert (found[~mask.any(1)] == 0).all()
 
 
+def test_a_likelihood_that_cannot_be_had_is_nan():
+    filler = Filler(make("mac"), 2)
+    with pytest.warns(RuntimeWarning, match="not finite"):
+        held = filler(observations(2), [[np.nan, 0.0, 0.0], [0.5, 0.0, 0.0]], [[True, False, False]] * 2)
+    assert np.isnan(filler.log_likelihood(held)).tolist() == [True, False]
+    filler.policy.log_prob = lambda *args, **settings: 1 / 0
+    with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
+        assert np.isnan(filler.log_likelihood(fill(filler))).all()
+
+
+def test_bounds_that_differ_by_a_rounding_error_do_no_harm():
+    wide = spaces.Box(LOW.astype(np.float64) - 1e-9, HIGH.astype(np.float64) + 1e-9, dtype=np.float64)
+    filler = Filler(make("mac"), 2, space=wide)
+    values = np.stack([wide.low, wide.high])
+    filled = filler(observations(2), values, np.tile([True, True, False], (2, 1)))
+    assert filled.actions[:, :2].tobytes() == values[:, :2].tobytes()
+    assert not filled.held.any()
+
+
 @pytest.mark.parametrize("deadline", [None, 1000.0])
 def test_it_pickles_in_the_middle_of_an_episode(deadline):
     filler = Filler(make("mac", history=2, decode="sample"), 3, max_change=0.1, deadline_ms=deadline, seed=5)
