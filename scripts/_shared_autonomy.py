@@ -53,13 +53,13 @@ def make_plan(config: DictConfig) -> Plan:
     seeds = check_seeds(listed(config, "training_seeds"))
     settings = decoding(config)
     runs = Runs(Path(config.runs), task, renamed(config), settings)
-    names = listed(config, "arms") if config.arms is not None else runs.usual_arms(seeds)
-    arms = check_arms(names, runs)
     operators = {}
     for entry in several(config.operator_dims):
         operator = make_operator(config, OperatorDims.parse(entry, space.shape[0]))
         operator.check(space)
         operators[str(operator.dims)] = operator
+    names = listed(config, "arms") if config.arms is not None else runs.usual_arms(seeds, operator)
+    arms = check_arms(names, runs)
     teams = {dims: make_teams(arms, seeds, runs, operator) for dims, operator in operators.items()}
     env = environment(config, [team for column in teams.values() for team in column], where)
     rollout = Rollout(env, config.episodes, config.seed, config.envs, config.max_change)

@@ -4,6 +4,7 @@
     operator+<run>-blind  the same, but the policy is not shown what the operator commands: what conditioning is worth
     <run>                 the policy alone
     zeros                 the operator alone, zeros in the other dims
+    operator              the operator alone, holding all dims: what it can do without help
 
 <run> is a kind of policy, or the name of its runs: seed s of it lies in <runs>/<task>/<run>-s<s>.
 """
@@ -21,7 +22,7 @@ from mac_policy.checks import check_choice, check_count
 from mac_policy.policies.checkpoint import CONFIG, CheckpointError, read_config
 from mac_policy.policies.registry import POLICIES
 
-OPERATOR, BLIND, ZEROS = "operator+", "-blind", "zeros"
+OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
 USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", ZEROS)
 IF_TRAINED = {"mac_path": "operator+mac_path", "ibc": "ibc"}
 FILLER_SEED = 100
@@ -41,13 +42,13 @@ class Arm(NamedTuple):
 
 def parse_arm(name: str) -> Arm:
     """See the top of this file."""
-    if name == ZEROS:
+    if name in (ZEROS, WHOLE):
         return Arm(name, None, True, True)
     shared = name.startswith(OPERATOR)
     run = name.removeprefix(OPERATOR).removesuffix(BLIND)
     if not run or (name.endswith(BLIND) and not shared):
         raise ValueError(
-            f"unknown arm {name!r}; allowed are operator+<policy>, operator+<policy>-blind, <policy>, zeros"
+            f"unknown arm {name!r}; allowed are operator+<policy>, operator+<policy>-blind, <policy>, zeros, operator"
         )
     return Arm(name, run, shared, not name.endswith(BLIND))
 
@@ -91,12 +92,14 @@ class Runs:
     def filler_seed(self, run: str, training_seed: int) -> int:
         return training_seed + FILLER_SEED if run == "bc" else training_seed
 
-    def usual_arms(self, training_seeds: Sequence[int]) -> list[str]:
-        """The arms of a comparison when none are named: those that may be trained or not only where they are."""
+    def usual_arms(self, training_seeds: Sequence[int], operator: OperatorChoice) -> list[str]:
+        """The arms of a comparison when none are named: those that may be trained or not only where they are, the
+        operator by itself where that is another thing than `bc` and it can hold all dims."""
         extra = {arm for run, arm in IF_TRAINED.items() if all(self.is_trained(run, seed) for seed in training_seeds)}
         shared = [arm for arm in extra if arm.startswith(OPERATOR)]
         alone = [arm for arm in extra if not arm.startswith(OPERATOR)]
-        return [*USUAL[:3], *shared, *USUAL[3:-1], *alone, ZEROS]
+        itself = [WHOLE] if operator.base in ("bc", "expert") and operator.kind != "bc" else []
+        return [*USUAL[:3], *shared, *USUAL[3:-1], *alone, ZEROS, *itself]
 
 
 def check_arms(names: Sequence[str], runs: Runs) -> list[Arm]:
@@ -127,6 +130,7 @@ def make_teams(arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, o
         for seed in training_seeds if trained else training_seeds[:1]:
             filler = None if arm.run is None else runs.policy(arm.run, runs.filler_seed(arm.run, seed))
             acting = operator.with_policy(runs.policy("bc", seed)) if operator.needs_policy else operator
+            acting = acting.holding_all() if arm.name == WHOLE else acting
             teams.append(Team(arm.name, seed if trained else None, filler, acting if arm.shared else None, arm.sees))
     return teams
 

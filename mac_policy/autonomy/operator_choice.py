@@ -72,6 +72,11 @@ class OperatorChoice:
         """The same with a policy folder."""
         return dataclasses.replace(self, policy=policy)
 
+    def holding_all(self) -> OperatorChoice:
+        """The same with all dims in its hands."""
+        n = self.dims.action_dim
+        return dataclasses.replace(self, dims=OperatorDims.parse(n, n))
+
     def check(self, space: spaces.Box) -> None:
         """ValueError when a file that it needs cannot be used."""
         if self.base in ("sb3", "replay"):

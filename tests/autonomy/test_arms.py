@@ -22,7 +22,7 @@ def folders(team):
 
 def test_the_operator_and_the_filler_are_differently_seeded(runs):
     save_all(runs.root, seeds=(3,))
-    names = ("operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros")
+    names = ("operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros", "operator")
     found = teams(runs.root, *names, seeds=(3,), acting=operator("bc"))
     assert {team.arm: folders(team) for team in found} == {
         "operator+bc": ["bc-s3", "bc-s103"],
@@ -31,16 +31,22 @@ def test_the_operator_and_the_filler_are_differently_seeded(runs):
         "mac": [None, "mac-s3"],
         "bc": [None, "bc-s103"],
         "zeros": ["bc-s3", None],
+        "operator": ["bc-s3", None],
     }
-    assert [team.see_operator for team in found] == [True, True, False, True, True, True]
+    assert [team.see_operator for team in found] == [True, True, False, True, True, True, True]
+    assert [str(team.operator.dims) for team in found[-2:]] == ["[0]", "[0,1]"]
 
 
 def test_other_trained_policies_are_arms_too(runs):
-    assert runs.usual_arms([0]) == ["operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros"]
+    bc = operator("bc")
+    assert runs.usual_arms([0], bc) == ["operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros"]
     save_run(runs.root, "ibc", 0)
     save_run(runs.root, "mac", 0, name="wide")
-    assert runs.usual_arms([0])[-3:] == ["bc", "ibc", "zeros"]
-    assert "ibc" not in runs.usual_arms([0, 1])  # not trained for all
+    assert runs.usual_arms([0], bc)[-3:] == ["bc", "ibc", "zeros"]
+    assert "ibc" not in runs.usual_arms([0, 1], bc)  # not trained for all
+    assert [runs.usual_arms([0], operator(kind))[-1] for kind in ("expert", "noisy", "zeros")] == [
+        "operator", "operator", "zeros"
+    ]  # fmt: skip
     arms = check_arms(["operator+wide", "wide", "operator+ibc-blind"], runs)
     assert [arm.run for arm in arms] == ["wide", "wide", "ibc"]
     assert [folders(t) for t in make_teams(arms[:1], [0], runs, operator())] == [[None, "wide-s0"]]

@@ -13,7 +13,7 @@ from tests.autonomy.fork_runs import save_all
 from .helpers import ROOT, run_script
 
 QUICK = ("task=fork", "operator_dims=1", "episodes=6", "envs=3", "workers=1", "video=false")
-ARMS = ["operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros"]
+ARMS = ["operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros", "operator"]
 
 
 @pytest.fixture(scope="module")

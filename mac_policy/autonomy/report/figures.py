@@ -66,7 +66,7 @@ def task_figure(arms: Mapping[str, Mapping[str, Any]], title: str) -> Figure:
 
 def colour_of(arm: str) -> str:
     """By what kind of arm it is."""
-    if arm == "zeros" or arm.endswith("-blind"):
+    if arm in ("zeros", "operator") or arm.endswith("-blind"):
         return CONTROL
     return SHARED if arm.startswith("operator+") else ALONE
 
