@@ -28,8 +28,9 @@ from envs.demonstrations import task_data
 from envs.task_environment import TaskEnvironment, TaskExpert
 from mac_policy.autonomy.arms import Runs, make_teams, parse_arm
 from mac_policy.autonomy.dims import OperatorDims
+from mac_policy.autonomy.group import Job, run_job
 from mac_policy.autonomy.operator_choice import OperatorChoice
-from mac_policy.autonomy.rollout import Job, Rollout, run_job
+from mac_policy.autonomy.rollout import Rollout
 from mac_policy.autonomy.teams import Team
 from mac_policy.data.processes import map_processes
 from mac_policy.policies.checkpoint import read_config

@@ -16,10 +16,11 @@ from rich.console import Console
 from envs.kitchen_rendering import RendererMissing
 from mac_policy.autonomy.arms import datasets, policies_of
 from mac_policy.autonomy.episode_store import EpisodeStore
+from mac_policy.autonomy.group import FILMED
 from mac_policy.autonomy.report.film import Scene, write_film
 from mac_policy.autonomy.report.record import compare, grids, notes, write_overview_page, write_pages
 from mac_policy.autonomy.report.tables import overview_table
-from mac_policy.autonomy.rollout import FILMED, Results, outdated, roll_out
+from mac_policy.autonomy.rollout import Results, outdated, roll_out
 from mac_policy.provenance import run_record, write_json
 
 FILM_SIZE = 240

@@ -8,12 +8,12 @@ import pytest
 
 from envs.task_environment import TaskEnvironment
 from mac_policy.autonomy.episode_store import EpisodeRecord, EpisodeStore
+from mac_policy.autonomy.group import Job, run_job
 from mac_policy.autonomy.report.drawing import OPERATOR, POLICY, draw_commands
 from mac_policy.autonomy.report.figures import reward_figure, task_figure
 from mac_policy.autonomy.report.film import Scene, render_scene, tile, write_film
 from mac_policy.autonomy.report.record import compare, grids, notes, write_pages
 from mac_policy.autonomy.report.statistics import best_arm, difference, differences, summarise
-from mac_policy.autonomy.rollout import Job, run_job
 from tests.autonomy.fork_runs import rollout, save_all, teams
 
 TASKS = ("kettle", "microwave")

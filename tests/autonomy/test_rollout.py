@@ -8,7 +8,8 @@ from rich.console import Console
 
 from mac_policy.autonomy import rollout as rollout_module
 from mac_policy.autonomy.episode_store import EpisodeStore
-from mac_policy.autonomy.rollout import Job, outdated, roll_out, run_job
+from mac_policy.autonomy.group import Job, run_job
+from mac_policy.autonomy.rollout import outdated, roll_out
 from mac_policy.autonomy.teams import SavedPolicy
 from mac_policy.policies.checkpoint import load_policy
 from tests.autonomy.fork_runs import FORK, operator, rollout, save_all, save_run, teams
