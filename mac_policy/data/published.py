@@ -18,6 +18,7 @@ CACHE = "MAC_CACHE"
 class Published:
     """A data set as it is published.
 
+    >>> from mac_policy.data.published import Published
     >>> Published("text8", files=("text8",), markers=("text8*",), downloads=()).folders
     ('text8', '')
     """

@@ -28,6 +28,8 @@ class Rows(Protocol):
 class JoinedRows:
     """Several arrays of rows as one, without copying them together.
 
+    >>> import numpy as np
+    >>> from mac_policy.data.rows import JoinedRows
     >>> JoinedRows([np.zeros((2, 3)), np.ones((4, 3))])[np.array([0, 5])]
     array([[0., 0., 0.],
            [1., 1., 1.]])

@@ -13,6 +13,8 @@ from mac_policy.data.statistics import CONSTANT
 class Scaling(NamedTuple):
     """(x - mean) / std by column, (N,) each; std is 1 where a column is constant.
 
+    >>> import numpy as np
+    >>> from mac_policy.data.scaling import Scaling
     >>> Scaling.of(np.array([[0.0, 5.0], [2.0, 5.0]]))(np.array([[4.0, 6.0]]))
     array([[3., 1.]])
     """

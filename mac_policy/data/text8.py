@@ -70,6 +70,7 @@ def load_text8(
 def split_sizes(characters: int) -> tuple[int, int, int]:
     """90% / 5% / 5%.
 
+    >>> from mac_policy.data.text8 import split_sizes
     >>> split_sizes(100_000_000)
     (90000000, 5000000, 5000000)
     """
@@ -122,6 +123,8 @@ def _expected(path: Path) -> str:
 def encode_bytes(content: NDArray[np.uint8], what: str = "the text") -> Codes:
     """Codes 0..26 of a-z and space; every other character is counted and named.
 
+    >>> import numpy as np
+    >>> from mac_policy.data.text8 import encode_bytes
     >>> encode_bytes(np.frombuffer(b"ab a", np.uint8)).tolist()
     [1, 2, 0, 1]
     """
@@ -155,6 +158,7 @@ def encode(text: str) -> Codes:
 def decode(codes: NDArray[np.integer]) -> str:
     """The text of codes 0..26.
 
+    >>> from mac_policy.data.text8 import decode, encode
     >>> decode(encode("a b"))
     'a b'
     """

@@ -1,0 +1,63 @@
+"""The arms of a comparison: which factorisation, asked of which kind of network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from mac_policy.checks import check_choice
+from mac_policy.core import Factorization, MaskTuned, UniformCardinality, UniformOrder
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way to train and to walk, the same at inference as in training.
+
+    factorization: from (number of variables, canonical order) to the factorisation; network: which of the
+    benchmark's networks answers, 'set' or 'path'.
+    """
+
+    about: str
+    factorization: Callable[[int, Tensor], Factorization]
+    network: str = "set"
+
+
+def _uniform(num_variables: int, order: Tensor) -> Factorization:
+    return UniformOrder(num_variables)
+
+
+def _tuned(num_variables: int, order: Tensor, **settings: Any) -> Factorization:
+    return MaskTuned(UniformCardinality(num_variables), order, **settings)
+
+
+def tuned(about: str, network: str = "set", **settings: Any) -> Arm:
+    """An arm that trains for queries of uniform cardinality, with these settings of MaskTuned."""
+    return Arm(about, partial(_tuned, **settings), network)
+
+
+ARMS: dict[str, Arm] = {
+    "ardm": Arm("random orders (ARDM)", _uniform),
+    "rnd-b": tuned("masks of marginal queries, random paths (w-RND)", protocol="random", cardinality_reweighting=False),
+    "rnd-b-cr": tuned("rnd-b with cardinality reweighting", protocol="random"),
+    "ablate-a": tuned(
+        "canonical paths, last edge of each query only", path_weighting="last", cardinality_reweighting=False
+    ),
+    "mac-nocr": tuned("masks of marginal queries, canonical paths (w-MAC)", cardinality_reweighting=False),
+    "mac": tuned("w-MAC with cardinality reweighting: the paper's MAC"),
+    "mac-edge": tuned("w-MAC, every edge with its exact weight", cardinality_reweighting=False, weights="edge"),
+    "mac-both": tuned("mac for marginal and conditional queries, half and half", query="both"),
+    "mac-path": tuned("w-MAC by a path network: a whole path in one pass", network="path"),
+}
+FIGURE_3 = ("ardm", "rnd-b", "ablate-a", "mac-nocr", "mac", "mac-edge")
+
+
+def check_arms(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, each of an arm and none twice."""
+    found = tuple(check_choice("arm", name, ARMS) for name in names)
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"arms must be one or more different names, got {list(found)}")
+    return found

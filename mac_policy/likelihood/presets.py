@@ -1,0 +1,97 @@
+"""From plain values (a benchmark, its preset, what a user changes) to a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from mac_policy.checks import check_choice, check_count
+from mac_policy.data.rows import RowSet
+from mac_policy.data.sets import RANDOM_SPLITS, load_rows
+from mac_policy.likelihood.batches import Variation
+from mac_policy.likelihood.comparison import Comparison
+from mac_policy.likelihood.queries import EvaluationSettings
+from mac_policy.likelihood.run import Recipe
+from mac_policy.policies.settings import from_mapping
+from mac_policy.training.settings import TrainSettings
+
+KEYS = (
+    "data", "network", "path_network", "head", "order", "training", "variation", "energy_warmup", "evaluation", "seeds",
+)  # fmt: skip
+DATA_KEYS = ("name", "root", "download", "chunk", "train_rows", "valid_rows", "test_rows")
+
+
+def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The base of a benchmark, its preset over it, and a user's changes over both; None changes nothing.
+
+    >>> from mac_policy.likelihood.presets import chosen
+    >>> chosen({"base": {"training": {"clip": 1}}, "presets": {"cpu": {"training": {"steps": 5}}}}, "cpu")
+    {'training': {'clip': 1, 'steps': 5}}
+    """
+    preset = check_choice("preset", preset, benchmark["presets"])
+    found = merged(merged(benchmark.get("base") or {}, benchmark["presets"][preset]), changes or {})
+    for key in found:
+        check_choice("part of a benchmark", key, KEYS)
+    return found
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings merged key by key; anything else, but None, replaces what is under it. Another `kind` replaces all."""
+    out = dict(under)
+    for key, value in over.items():
+        below = out.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            another = "kind" in value and value["kind"] not in (None, below.get("kind"))
+            out[key] = merged({} if another else below, value)
+        elif value is not None:
+            out[key] = merged({}, value) if isinstance(value, Mapping) else value
+    return {key: value for key, value in out.items() if value is not None and value != {}}
+
+
+def make_comparison(
+    name: str,
+    values: Mapping[str, Any],
+    arms: Iterable[str],
+    folder: Path,
+    *,
+    seeds: Iterable[int] | None = None,
+    console: Console | None = None,
+) -> Comparison:
+    """The comparison that the `chosen` values describe. Nothing is read or downloaded before it runs."""
+    data = dict(values["data"])
+    for key in data:
+        check_choice("key in data", key, DATA_KEYS)
+    networks = {"set": values.get("network"), "path": values.get("path_network")}
+    recipe = Recipe(
+        training=from_mapping(TrainSettings, values["training"], "training settings"),
+        variation=from_mapping(Variation, values.get("variation") or {}, "variation"),
+        energy_warmup=values.get("energy_warmup", 0),
+        evaluation=from_mapping(EvaluationSettings, values.get("evaluation") or {}, "evaluation settings"),
+    )
+    return Comparison(
+        name=name,
+        load=partial(load_for_seed, data, console),
+        networks={kind: network for kind, network in networks.items() if network},
+        head=values["head"],
+        order=values.get("order") or {"kind": "lexicographic"},
+        recipe=recipe,
+        arms=tuple(arms),
+        seeds=tuple(values["seeds"] if seeds is None else seeds),
+        folder=folder,
+        random_splits=data["name"] in RANDOM_SPLITS,
+    )
+
+
+def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -> RowSet:
+    """The rows that `data` names; tables without splits of their own are split by the seed."""
+    name = data["name"]
+    options: dict[str, Any] = {"split": seed} if name in RANDOM_SPLITS else {}
+    if "chunk" in data:
+        options["chunk"] = data["chunk"]
+    rows = load_rows(name, data.get("root"), download=data.get("download", False), console=console, **options)
+    limits = {split: data.get(f"{split}_rows") for split in ("train", "valid", "test")}
+    return rows.limited(**{split: count and check_count(f"{split}_rows", count) for split, count in limits.items()})

@@ -1,0 +1,91 @@
+"""What a model is asked about test rows: a query and what is given, for each row of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mac_policy.checks import check_choice, check_count
+from mac_policy.core.masks import Bernoulli, MaskDistribution, UniformCardinality
+from mac_policy.training.streams import stream
+
+CONDITIONAL_EVIDENCE = ("uniform", "bernoulli")
+
+
+class Queries(NamedTuple):
+    """One of each row. (R, N) bool both."""
+
+    query: Tensor
+    given: Tensor
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """rows: test rows looked at (0: all); steps: of a path that are looked at (0: all; fewer are an unbiased estimate)
+    orders: random orders that an arm with random paths averages over
+    cardinalities: further marginals, of exactly so many variables each
+    conditional: the evidence of conditional queries, 'uniform' in its cardinality or 'bernoulli' with probability 1/2
+    curve_rows, curve_steps: the same for the curve along training, on validation rows
+    rows_per_pass: the size of a network pass
+    """
+
+    rows: int = 0
+    steps: int = 0
+    orders: int = 1
+    cardinalities: tuple[int, ...] = ()
+    conditional: str = "uniform"
+    curve_rows: int = 64
+    curve_steps: int = 8
+    rows_per_pass: int = 512
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "steps"):
+            check_count(f"evaluation {name}", getattr(self, name), 0)
+        for name in ("orders", "curve_rows", "curve_steps", "rows_per_pass"):
+            check_count(f"evaluation {name}", getattr(self, name))
+        check_choice("conditional evidence", self.conditional, CONDITIONAL_EVIDENCE)
+
+
+def joint(rows: int, num_variables: int) -> Queries:
+    """Everything, given nothing."""
+    everything = torch.ones(rows, num_variables, dtype=torch.bool)
+    return Queries(everything, ~everything)
+
+
+def marginal(rows: int, num_variables: int, cardinality: int | None = None) -> Queries:
+    """A cardinality uniform in 1..N (or this one), a uniform subset of it, given nothing: the papers' test masks."""
+    size = (1, num_variables) if cardinality is None else (cardinality, cardinality)
+    query = UniformCardinality(num_variables, *size).sample(rows, stream(0, f"marginal {cardinality}"))
+    return Queries(query, query & False)
+
+
+def conditional(rows: int, num_variables: int, evidence: str = "uniform") -> Queries:
+    """All the rest, given evidence of a cardinality uniform in 0..N-1, or of each variable with probability 1/2."""
+    law: MaskDistribution = UniformCardinality(num_variables, 0, num_variables - 1)
+    if evidence == "bernoulli":
+        law = Bernoulli(num_variables, 0.5)
+    given = law.sample(rows, stream(0, f"conditional {evidence}"))
+    return Queries(~given, given)
+
+
+def evaluation_queries(rows: int, num_variables: int, settings: EvaluationSettings) -> dict[str, Queries]:
+    """All that is asked of test rows, by name. The masks are the same for every arm and seed."""
+    found = {"joint": joint(rows, num_variables), "marginal": marginal(rows, num_variables)}
+    found["conditional"] = conditional(rows, num_variables, settings.conditional)
+    return found | {f"marginal-{c}": marginal(rows, num_variables, c) for c in cardinalities(settings, num_variables)}
+
+
+def curve_queries(rows: int, num_variables: int) -> dict[str, Queries]:
+    """What is asked along training."""
+    return {"joint": joint(rows, num_variables), "marginal": marginal(rows, num_variables)}
+
+
+def cardinalities(settings: EvaluationSettings, num_variables: int) -> Sequence[int]:
+    for cardinality in settings.cardinalities:
+        if not 1 <= check_count("cardinality", cardinality) <= num_variables:
+            raise ValueError(f"cardinalities must be in 1..{num_variables}, got {cardinality}")
+    return settings.cardinalities

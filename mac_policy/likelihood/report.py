@@ -1,0 +1,90 @@
+"""What a comparison shows: a table for people and curves along training."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mac_policy.policies import atomic
+from mac_policy.training.run import METRICS
+
+PANELS = ("joint", "marginal")
+
+
+def results_table(record: Mapping[str, Any], columns: Sequence[str] | None = None) -> Table:
+    """A row an arm: mean and 95% interval of each metric, and the difference to the first arm below it."""
+    arms: Mapping[str, Any] = record["arms"]
+    first = next(iter(arms))
+    known = next((list(arm["metrics"]) for arm in arms.values() if "metrics" in arm), [])
+    shown = [name for name in (columns or known) if name in known]
+    rows = next((arm["rows"][0] for arm in arms.values() if "rows" in arm), 0)
+    table = Table(
+        title=f"{record['benchmark']}: {record['unit']}, {record['better']} is better; {rows} test rows; "
+        f"below each mean its difference to {first}"
+    )
+    table.add_column("arm", no_wrap=True)
+    for name in (*shown, "seeds", "train s"):
+        table.add_column(name.replace("_", " "), justify="right")
+    for name, arm in arms.items():
+        ends = [str(len(arm["training_seeds"])), f"{np.mean(arm['train_seconds']):.0f}"]
+        if "metrics" not in arm:
+            table.add_row(name, *["diverged"] * len(shown), *ends)
+            continue
+        paired = record["paired"].get(f"{name} - {first}", {})
+        table.add_row(name, *(_cell(arm["metrics"][column], paired.get(column)) for column in shown), *ends)
+    return table
+
+
+def _cell(found: Mapping[str, Any], difference: Mapping[str, Any] | None) -> str:
+    text = f"{found['mean']:.4f} [{found['ci95'][0]:.4f}, {found['ci95'][1]:.4f}]"
+    if difference is None:
+        return text
+    low, high = difference["ci95"]
+    return f"{text}\n{difference['mean']:+.4f} [{low:+.4f}, {high:+.4f}]"
+
+
+def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Path) -> Path:
+    """Joint and marginal on validation rows along training, a line an arm: the mean over its seeds (Fig. 3).
+
+    `scale` turns nats a variable into the unit of the record, with its sign.
+    """
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(PANELS))
+    for number, (name, arm) in enumerate(record["arms"].items()):
+        curves = [read_metrics(folder / f"{name}-s{seed}" / METRICS) for seed in arm["training_seeds"]]
+        curves = [curve for curve in curves if curve]
+        shared = min((len(curve["step"]) for curve in curves), default=0)
+        for panel, query in zip(panels, PANELS, strict=True):
+            if not shared:
+                continue
+            lines = scale * np.array([curve[query][:shared] for curve in curves])
+            steps = curves[0]["step"][:shared]
+            panel.plot(steps, lines.mean(0), color=f"C{number}", label=name)
+            if len(lines) > 1:
+                panel.fill_between(steps, lines.min(0), lines.max(0), color=f"C{number}", alpha=0.15, lw=0)
+    for panel, query in zip(panels, PANELS, strict=True):
+        panel.set(xlabel="step", ylabel=f"{query}, {record['unit']}", title=f"{query} on validation rows")
+    panels[0].legend()
+    figure.suptitle(record["benchmark"])
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    atomic.write_bytes(path, buffer.getvalue())
+    return path
+
+
+def read_metrics(path: Path) -> dict[str, list[float]]:
+    """The columns of a run's metrics; empty where there are none."""
+    if not path.exists():
+        return {}
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    return {key: [float(row[key]) for row in rows] for key in (rows[0] if rows else {})}

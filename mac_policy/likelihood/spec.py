@@ -1,0 +1,140 @@
+"""What a model of rows is made of, as plain values that travel in its config.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mac_policy.checks import check_choice, check_count
+from mac_policy.core import AnyOrderModel
+from mac_policy.core.heads import (
+    Bernoulli,
+    Categorical,
+    DiscretizedLogisticMixture,
+    EnergyTilted,
+    Gaussian,
+    GaussianMixture,
+    Head,
+)
+from mac_policy.core.networks import MLP, Network, PathTransformer, Transformer, UNet
+from mac_policy.core.orders import lexicographic, strided
+from mac_policy.likelihood.arms import ARMS
+from mac_policy.likelihood.model import RowModel
+
+NETWORKS: dict[str, type[Network]] = {
+    "transformer": Transformer,
+    "unet": UNet,
+    "mlp": MLP,
+    "path_transformer": PathTransformer,
+}
+HEADS: dict[str, type[Head]] = {
+    "categorical": Categorical,
+    "bernoulli": Bernoulli,
+    "logistic": DiscretizedLogisticMixture,
+    "gaussian": Gaussian,
+    "mixture": GaussianMixture,
+    "energy": EnergyTilted,
+}
+ORDERS = ("lexicographic", "strided", "pixels")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """An arm's model.
+
+    arm: its name in `ARMS`; shape, levels: of the rows, as `RowSet` has them; network: its `kind` in `NETWORKS` and
+    its sizes; head: its `kind` in `HEADS` and its settings; order: the canonical order, 'lexicographic', 'strided'
+    (with `stride`) or 'pixels' (pixel by pixel, the channels of one together).
+    """
+
+    arm: str
+    shape: tuple[int, ...]
+    levels: int | None
+    network: Mapping[str, Any]
+    head: Mapping[str, Any]
+    order: Mapping[str, Any] = field(default_factory=lambda: {"kind": "lexicographic"})
+
+    def __post_init__(self) -> None:
+        check_choice("arm", self.arm, ARMS)
+
+    @property
+    def num_variables(self) -> int:
+        return math.prod(self.shape)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def build(spec: ModelSpec, seed: int = 0) -> RowModel:
+    """An untrained model; arms of the same kind of network and the same seed start from the same weights.
+
+    The global random state is left as it was.
+
+    >>> from mac_policy.likelihood.spec import ModelSpec, build
+    >>> build(ModelSpec("mac", (9,), None, {"kind": "mlp", "width": 8}, {"kind": "gaussian"})).num_variables
+    9
+    """
+    order = make_order(spec.shape, **spec.order)
+    factorization = ARMS[spec.arm].factorization(spec.num_variables, order)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        head = make_head(spec)
+        network = make_network(spec, head)
+    return RowModel(AnyOrderModel(network, head, validate=False), factorization)
+
+
+def make_head(spec: ModelSpec) -> Head:
+    settings = dict(spec.head)
+    cls = HEADS[check_choice("head", settings.pop("kind", None), HEADS)]
+    known: dict[str, Any] = {"num_variables": spec.num_variables, "num_classes": spec.levels, "num_levels": spec.levels}
+    head: Head = _construct(cls, settings, known, "head")
+    if head.discrete != (spec.levels is not None):
+        values = "real numbers" if spec.levels is None else f"values 0..{spec.levels - 1}"
+        raise ValueError(f"the head {spec.head['kind']!r} is not for {values}")
+    return head
+
+
+def make_network(spec: ModelSpec, head: Head) -> Network:
+    settings = dict(spec.network)
+    cls = NETWORKS[check_choice("network", settings.pop("kind", None), NETWORKS)]
+    if cls.kind != ARMS[spec.arm].network:
+        raise ValueError(f"the arm {spec.arm} asks a {ARMS[spec.arm].network} network, {spec.network['kind']} is none")
+    known = {
+        "shape": spec.shape,
+        "num_variables": spec.num_variables,
+        "num_features": head.num_features,
+        "num_params": head.num_params,
+    }
+    network: Network = _construct(cls, settings, known, "network")
+    return network
+
+
+def _construct(cls: Callable[..., nn.Module], settings: Mapping[str, Any], known: Mapping[str, Any], what: str) -> Any:
+    """cls(**settings) with those of the `known` values that it takes; unknown settings are named."""
+    taken = inspect.signature(cls).parameters
+    for key in settings:
+        check_choice(f"setting of the {what}", key, [name for name in taken if name not in known])
+    return cls(**{key: value for key, value in known.items() if key in taken}, **settings)
+
+
+def make_order(shape: tuple[int, ...], kind: str = "lexicographic", stride: int | None = None) -> Tensor:
+    """A canonical order of the variables of rows of this shape. (N,)
+
+    >>> from mac_policy.likelihood.spec import make_order
+    >>> make_order((2, 1, 3), "pixels")
+    tensor([0, 3, 1, 4, 2, 5])
+    """
+    check_choice("order", kind, ORDERS)
+    num_variables = math.prod(shape)
+    if kind == "strided":
+        return strided(num_variables, check_count("stride", stride))
+    if kind == "pixels":
+        return strided(num_variables, math.prod(shape[1:]))
+    return lexicographic(num_variables)

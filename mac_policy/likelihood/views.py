@@ -1,0 +1,56 @@
+"""The densities of one model: a head with an energy has its proposal's beside its own."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from mac_policy.core import AnyOrderModel
+from mac_policy.core.heads import EnergyTilted, Head
+from mac_policy.core.heads.continuous import MixtureConditional
+
+
+class ProposalOf(Head):
+    """The mixture proposal of an energy head, as a head of its own."""
+
+    discrete = False
+    num_features = 1
+    allowed = "a finite number"
+
+    def __init__(self, head: EnergyTilted) -> None:
+        super().__init__()
+        self.mixture, self.latent_dim, self.num_params = head.mixture, head.latent_dim, head.num_params
+
+    def features(self, x: Tensor) -> Tensor:
+        return self.mixture.features(x)
+
+    def valid(self, x: Tensor) -> Tensor:
+        return self.mixture.valid(x)
+
+    def forward(
+        self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> MixtureConditional:
+        conditional: MixtureConditional = self.mixture(self._read(params)[..., self.latent_dim :])
+        return conditional
+
+
+def with_grid(head: EnergyTilted) -> EnergyTilted:
+    """The same head whose normaliser is a sum over a grid, without the bias of importance samples."""
+    other = copy.copy(head)
+    other.normaliser = "grid"
+    return other
+
+
+def views(model: AnyOrderModel) -> dict[str, AnyOrderModel]:
+    """'model' is the head's own density. An energy head has 'proposal' and 'grid' (its own, normalised on a grid)."""
+    if not isinstance(model.head, EnergyTilted):
+        return {"model": model}
+    heads = {"model": model.head, "proposal": ProposalOf(model.head), "grid": with_grid(model.head)}
+    return {name: _with_head(model, head) for name, head in heads.items()}
+
+
+def _with_head(model: AnyOrderModel, head: Head) -> AnyOrderModel:
+    other = AnyOrderModel(model.network, head, rows_per_pass=model.rows_per_pass, validate=model.validate)
+    return other.train(model.training)

@@ -1,0 +1,94 @@
+"""Fill the holes of texts and images with a trained arm. `--help` explains each option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+import torch
+from _cli import clean_errors
+from omegaconf import DictConfig
+from torch import Tensor
+
+from mac_policy.checks import check_count, check_positive
+from mac_policy.data.rows import RowSet
+from mac_policy.data.sets import RANDOM_SPLITS
+from mac_policy.data.text8 import decode
+from mac_policy.likelihood.checkpoint import load, read_config
+from mac_policy.likelihood.evaluate import row_tensor
+from mac_policy.likelihood.infill import (
+    check_text,
+    fill_rows,
+    fill_text,
+    read_picture,
+    three_rows,
+    with_holes,
+    write_picture,
+)
+from mac_policy.likelihood.model import RowModel
+from mac_policy.likelihood.patterns import HOLE, given_by_pattern
+from mac_policy.likelihood.presets import load_for_seed
+from mac_policy.likelihood.spec import ModelSpec
+
+
+@hydra.main(config_path="../configs", config_name="infill", version_base=None)
+@clean_errors
+def main(config: DictConfig) -> None:
+    check_positive("temperature", config.temperature)
+    check_count("seed", config.seed, 0)
+    if config.run is None:
+        raise ValueError("run=... is missing: the folder of a trained arm, such as runs/benchmark/text8-cpu/mac-s0")
+    model, spec = load(config.run)
+    if len(spec.shape) == 1 and spec.levels == 27:
+        texts(config, model, spec)
+    elif len(spec.shape) == 3 and spec.levels is not None:
+        images(config, model, spec)
+    else:
+        raise ValueError(f"{config.run} is an arm for tables: infill is for texts and images")
+
+
+def texts(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
+    generator = torch.Generator().manual_seed(config.seed)
+    if config.text is not None:
+        whole = [check_text(str(config.text))]
+    else:
+        whole = [decode(row) for row in test_rows(config, 3).numpy()]
+    for text in whole:
+        shown = text
+        if HOLE not in text:
+            given = given_by_pattern(config.pattern, config.ratio, 1, (len(text),), generator)
+            shown = with_holes(text, given[0].tolist())
+        filled = fill_text(model, shown, temperature=config.temperature, generator=generator)
+        print(*([text] if shown != text else []), shown, filled, sep="\n", end="\n\n" if len(whole) > 1 else "\n")
+
+
+def images(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
+    generator = torch.Generator().manual_seed(config.seed)
+    if config.image is not None:
+        x = read_picture(Path(config.image), spec.shape)
+        x = x if spec.levels == 256 else (x.float() / 255 * ((spec.levels or 2) - 1)).round().byte()
+    else:
+        x = test_rows(config, 18)
+    given = given_by_pattern(config.pattern, config.ratio, len(x), spec.shape, generator)
+    filled = fill_rows(model, x, given, steps=config.steps, temperature=config.temperature, generator=generator)
+    out = Path(config.out) if config.out else Path(config.run) / "infill.png"
+    print(write_picture(out, three_rows(x, given, filled, spec.shape, spec.levels or 2), config.zoom))
+
+
+def test_rows(config: DictConfig, default: int) -> Tensor:
+    """The first test rows of the data that the arm was trained on."""
+    count = check_count("rows", default if config.rows is None else config.rows)
+    rows = load_test(read_config(config.run), config.root)
+    return row_tensor(rows.test, np.arange(min(count, len(rows.test))))
+
+
+def load_test(described: dict[str, Any], root: str | None) -> RowSet:
+    name = described["dataset"]["name"]
+    data = {"name": name, "root": root} | ({"chunk": described["dataset"]["variables"]} if name == "text8" else {})
+    return load_for_seed(data, None, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
+
+
+if __name__ == "__main__":
+    main()
