@@ -8,9 +8,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mac_policy.core.heads import Conditional
+from mac_policy.core import one_pass
+from mac_policy.core.factorization import ranks_in_order
+from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.model import AnyOrderModel
+from mac_policy.core.networks import PathNetwork
+from mac_policy.core.queries import with_order_of_given
+from mac_policy.core.task import Task
 
 KINDS = ("mode", "sample", "mean", "best")
 
@@ -61,6 +66,8 @@ def fill(
     (B, N, 2): standard normal, for the component and for the place within it.
     """
     encoded = model.network.encode(context)
+    if isinstance(model.network, PathNetwork):
+        return _fill_in_one_walk(model.network, model.head, encoded, values, given, path, how, noise)
     x, seen = values.clone(), given.clone()
     score = values.new_zeros(len(values))
     for variable in path.dims:
@@ -76,6 +83,36 @@ def fill(
         x[:, variable] = torch.where(held, x[:, variable], value)
         seen[:, variable] = True
     return x, score
+
+
+def _fill_in_one_walk(
+    network: PathNetwork,
+    head: Head,
+    encoded: Tensor | None,
+    values: Tensor,
+    given: Tensor,
+    path: Path,
+    how: How,
+    noise: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """As `fill`, reading every value once."""
+    wanted = torch.tensor(path.dims, device=values.device)
+    query = torch.zeros_like(given).index_fill(1, wanted, True) & ~given
+    unwanted = [variable for variable in range(given.shape[1]) if variable not in path.dims]
+    order = torch.tensor(path.dims + unwanted, device=values.device)
+    ranks = ranks_in_order(order, query, given)
+    ranks = with_order_of_given(ranks, given, ranks_in_order(order, given, torch.zeros_like(given)))
+    score = values.new_zeros(len(values))
+
+    def choose(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
+        value = pick(conditional, how, None if noise is None else noise[rows, variables])
+        value = value.clamp(path.low[variables], path.high[variables])
+        if how.kind == "best":
+            score[rows] += conditional.log_prob(value)
+        return value
+
+    filled = one_pass.fill(network, head, Task(values, query, given, encoded, None), ranks, choose)
+    return filled, score
 
 
 def pick(conditional: Conditional, how: How, noise: Tensor | None) -> Tensor:

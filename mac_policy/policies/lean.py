@@ -17,14 +17,14 @@ from torch import Tensor, nn
 
 from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.heads.continuous import MAX_LOG_STD
-from mac_policy.core.networks import SetNetwork, TrunkQuery
+from mac_policy.core.networks import Network, TrunkQuery
 from mac_policy.policies.decoding import How, Path
 
 Array = NDArray[np.float32]
 SQRT_HALF = math.sqrt(0.5)
 
 
-def suits(network: SetNetwork, head: Head) -> TypeGuard[TrunkQuery]:
+def suits(network: Network, head: Head) -> TypeGuard[TrunkQuery]:
     """Whether `fill_one` can answer for this model."""
     return (
         isinstance(network, TrunkQuery)
@@ -41,11 +41,11 @@ class Weights:
     def __init__(self, network: TrunkQuery) -> None:
         n = network.num_variables
         layers = [layer for layer in network.query if isinstance(layer, nn.Linear)]
-        first = _array(layers[0].weight)
+        first = as_array(layers[0].weight)
         self.values, self.bits, self.context = first[:, :n].T, first[:, n : 2 * n].T, first[:, 2 * n :]
-        self.bias = _array(layers[0].bias)
-        self.hidden = [(_array(layer.weight), _array(layer.bias)) for layer in layers[1:]]
-        rows = _array(network.output.weight), _array(network.output.bias)
+        self.bias = as_array(layers[0].bias)
+        self.hidden = [(as_array(layer.weight), as_array(layer.bias)) for layer in layers[1:]]
+        rows = as_array(network.output.weight), as_array(network.output.bias)
         self.output, self.offset = (part.reshape(n, network.num_params, *part.shape[1:]) for part in rows)
         self.address = network.output.weight.data_ptr()
 
@@ -97,25 +97,25 @@ def fill_one(
     noise: Tensor | None,
 ) -> Array:
     """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
-    query = Query(weights_of(network), _array(encoded[0]))
+    query = Query(weights_of(network), as_array(encoded[0]))
     x, seen = values[0].tolist(), given[0].tolist()
     low, high = path.low.tolist(), path.high.tolist()
     kicks = None if noise is None else noise[0].numpy()
-    spread = _array(head.spread)
+    spread = as_array(head.spread)
     for variable, held in enumerate(seen):
         if held:
             query.see(variable, x[variable])
     for variable in path.dims:
         if seen[variable]:
             continue
-        logits, means, log_stds = _mixture(query.params(variable), spread, head)
-        value = _pick(logits, means, log_stds, how, None if kicks is None else kicks[variable])
+        logits, means, log_stds = mixture(query.params(variable), spread, head)
+        value = pick(logits, means, log_stds, how, None if kicks is None else kicks[variable])
         x[variable] = min(max(value, low[variable]), high[variable])
         query.see(variable, x[variable])
     return np.array(x, dtype=np.float32)
 
 
-def _mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array, Array, Array]:
+def mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array, Array, Array]:
     """Logits, means and log standard deviations, each (K,), as GaussianMixture reads its parameters."""
     k = head.num_components
     low, high = head.min_log_std, MAX_LOG_STD
@@ -125,7 +125,7 @@ def _mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array
     return params[:k], params[k : 2 * k] + spread, np.maximum(log_stds, low)
 
 
-def _pick(logits: Array, means: Array, log_stds: Array, how: How, kick: Array | None) -> float:
+def pick(logits: Array, means: Array, log_stds: Array, how: How, kick: Array | None) -> float:
     if how.random and kick is not None:
         tempered = logits / how.temperature + (1 - 1 / how.temperature) * log_stds
         weights = np.exp(tempered - tempered.max())
@@ -143,6 +143,6 @@ def _pick(logits: Array, means: Array, log_stds: Array, how: How, kick: Array | 
     return float(means[density.argmax()])
 
 
-def _array(tensor: Tensor) -> Array:
+def as_array(tensor: Tensor) -> Array:
     array: Array = tensor.detach().numpy()
     return array

@@ -15,7 +15,7 @@ from mac_policy.core.factorization import MaskTuned, TrainingMasks
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
-from mac_policy.core.networks import MLP, SetNetwork, TrunkQuery
+from mac_policy.core.networks import MLP, Network, TrunkQuery
 from mac_policy.policies import decoding, inputs, lean
 from mac_policy.policies.base import Policy, Request
 from mac_policy.policies.operator_masks import operator_masks, path_order
@@ -122,7 +122,7 @@ class MAC(Policy):
             cardinality_reweighting=s.reweighting,
         )
 
-    def _network(self, head: GaussianMixture) -> SetNetwork:
+    def _network(self, head: GaussianMixture) -> Network:
         s = self.settings
         return TrunkQuery(
             num_variables=self.variables,
@@ -169,15 +169,17 @@ class MAC(Policy):
         """For the central 50% and 90% intervals: the share of values inside, for each variable (variables,)."""
         context = self.normalizer.observations(observations).flatten(1)
         x = self.normalizer.actions(actions).flatten(1)
-        masks = self.factorization.training_masks(len(x), torch.Generator().manual_seed(0)).to(x.device)
-        conditional = self.model.conditionals(x, masks.evidence, context)
-        level = decoding.cdf(conditional, x)
-        labels = inside[..., None].expand_as(actions).flatten(1)
-        asked = ((masks.weights > 0) & labels).double()
+        level, asked = self._levels(context, x)
+        asked = (asked & inside[..., None].expand_as(actions).flatten(1)).double()
         return {
             percent: ((((level - 0.5).abs() <= percent / 200) * asked).sum(0) / asked.sum(0)).cpu().numpy()
             for percent in (50, 90)
         }
+
+    def _levels(self, context: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """P(X <= x) for each variable given drawn evidence, and where it is asked for. (B, variables) each"""
+        masks = self.factorization.training_masks(len(x), torch.Generator().manual_seed(0)).to(x.device)
+        return decoding.cdf(self.model.conditionals(x, masks.evidence, context), x), masks.weights > 0
 
     # ---- acting ----
 
@@ -192,13 +194,28 @@ class MAC(Policy):
         elif noise is not None:
             noise = noise.flatten(0, 1)
         path = decoding.Path(self._dims[: s.execute * self.action_dim], *self.normalizer.bounds(s.horizon))
-        network = self.model.network
-        if len(context) == count == 1 and context.device.type == "cpu" and lean.suits(network, self.head):
-            row = lean.fill_one(network, self.head, network.trunk(context), values, given, path, how, noise)
-            return torch.from_numpy(row)[None]
+        if len(context) == count == 1 and context.device.type == "cpu":
+            row = self._fill_row(context, values, given, path, how, noise)
+            if row is not None:
+                return torch.from_numpy(row)[None]
         if count == 1:
             return decoding.fill(self.model, context, values, given, path, how, noise)[0]
         return self._best(context, values, given, path, how, noise, request.previous)
+
+    def _fill_row(
+        self,
+        context: Tensor,
+        values: Tensor,
+        given: Tensor,
+        path: decoding.Path,
+        how: decoding.How,
+        noise: Tensor | None,
+    ) -> NDArray[np.float32] | None:
+        """(variables,) values of a single row on the CPU, by a quicker way where there is one for the network."""
+        network = self.model.network
+        if not lean.suits(network, self.head):
+            return None
+        return lean.fill_one(network, self.head, network.trunk(context), values, given, path, how, noise)
 
     def _best(
         self,
@@ -296,7 +313,7 @@ class MACPaper(MAC):
     kind: ClassVar[str] = "mac_paper"
     settings: MACPaperSettings
 
-    def _network(self, head: GaussianMixture) -> SetNetwork:
+    def _network(self, head: GaussianMixture) -> Network:
         s = self.settings
         return MLP(
             num_variables=self.variables,

@@ -12,12 +12,14 @@ from mac_policy.policies.base import Policy
 from mac_policy.policies.bc import BC, BCSettings
 from mac_policy.policies.ibc import IBC, IBCSettings
 from mac_policy.policies.mac import MAC, MACPaper, MACPaperSettings, MACSettings
+from mac_policy.policies.mac_path import MACPath, MACPathSettings
 from mac_policy.policies.settings import PolicySettings, from_mapping
 from mac_policy.policies.spaces import Spaces
 
 POLICIES: dict[str, tuple[type[Policy], type[PolicySettings]]] = {
     "mac": (MAC, MACSettings),
     "mac_paper": (MACPaper, MACPaperSettings),
+    "mac_path": (MACPath, MACPathSettings),
     "bc": (BC, BCSettings),
     "ibc": (IBC, IBCSettings),
 }

@@ -18,6 +18,7 @@ SMALL = {
     "bc": {"width": 16, "depth": 2},
     "mac": {"width": 16, "depth": 2, "query_width": 12, "components": 4, "candidates": 4},
     "mac_paper": {"width": 16, "depth": 2, "components": 4},
+    "mac_path": {"width": 16, "depth": 2, "query_width": 8, "query_heads": 2, "components": 4, "candidates": 4},
     "ibc": {"width": 16, "depth": 2, "samples": 128, "counter_examples": 8},
 }
 VARIANTS = {
@@ -32,6 +33,10 @@ VARIANTS = {
     "mac-chunks": ("mac", {"history": 2, "horizon": 3, "execute": 2, "decode": "sample"}),
     "mac-order": ("mac", {"order": [2, 0, 1], "subsets": [[0], [1, 2]], "alone": 0.2, "masks": "both"}),
     "mac_paper": ("mac_paper", {}),
+    "mac_path": ("mac_path", {}),
+    "mac_path-best": ("mac_path", {"decode": "best", "stickiness": 1.0}),
+    "mac_path-chunks": ("mac_path", {"history": 2, "horizon": 3, "execute": 2, "decode": "sample"}),
+    "mac_path-order": ("mac_path", {"order": [2, 0, 1], "subsets": [[0], [1, 2]], "alone": 0.2, "decode": "mean"}),
     "ibc": ("ibc", {}),
     "ibc-langevin": ("ibc", {"optimizer": "langevin", "langevin_steps": 5, "counter_steps": 2}),
     "ibc-chunks": ("ibc", {"horizon": 2}),
