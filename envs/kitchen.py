@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from envs.kitchen_rendering import loading_failed, prepare_rendering
 
-notifications.pop("gymnasium_robotics", None)  # a notice about other environments, printed in every process
 try:
     import mujoco
+
+    notifications.pop("gymnasium_robotics", None)  # a notice about other environments, printed in every process
     from gymnasium_robotics.envs.franka_kitchen import KitchenEnv as FrankaKitchen
 except Exception as error:
     raise loading_failed(error) from error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -12,6 +14,7 @@ from envs.kitchen_tasks import GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
 from mac_policy.autonomy.dims import OperatorDims
 from mac_policy.autonomy.operators import Operator
 from mac_policy.checks import check_choice, is_number
+from mac_policy.data.digest import code_sha256
 
 TASKS = (*GOAL_SETS, "fork")
 VIEWS = {30: "qpos", 59: "full"}
@@ -91,8 +94,15 @@ class TaskEnvironment:
 
     def identity(self) -> dict[str, Any]:
         if self.task == "fork":
-            return {"task": self.task}
-        found = {"task": self.task, "observation": self.observation, "start": self.start, "steps": MAX_EPISODE_STEPS}
+            return {"task": self.task, "code": _code("fork*.py")}
+        code = _code("kitchen*.py")
+        found = {
+            "code": code,
+            "task": self.task,
+            "observation": self.observation,
+            "start": self.start,
+            "steps": MAX_EPISODE_STEPS,
+        }
         return found | ({"joint_std": self.joint_std} if self.start == "randomised" else {})
 
 
@@ -112,4 +122,9 @@ class TaskExpert:
         return ExpertOperator(environments, dims, self.task)
 
     def identity(self) -> dict[str, Any]:
-        return {"task": self.task}
+        return {"task": self.task, "code": _code("fork*.py" if self.task == "fork" else "*.py")}
+
+
+@functools.lru_cache
+def _code(pattern: str) -> str:
+    return code_sha256(Path(__file__).parent.glob(pattern))

@@ -66,7 +66,7 @@ def measure(config: DictConfig, plan: Plan, dims: str, folder: Path) -> dict[str
 def rolled_out(config: DictConfig, plan: Plan, dims: str) -> Results:
     teams, store = plan.teams[dims], EpisodeStore(plan.out)
     for arm, count in outdated(plan.rollout, teams, store).items():
-        say(f"{count} stored episodes of {arm} are of other weights, settings or versions and do not count.")
+        say(f"{count} stored episodes of {arm} are of other weights, settings, versions or code and do not count.")
     beside = [EpisodeStore(path.parent) for path in sorted(plan.out.parent.glob("*/episodes.jsonl"))]
     neighbours = [neighbour for neighbour in beside if neighbour.path != store.path]
     return roll_out(plan.rollout, teams, store, workers=config.workers, neighbours=neighbours)

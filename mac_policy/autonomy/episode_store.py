@@ -16,7 +16,7 @@ class EpisodeRecord:
     """One finished episode."""
 
     key: str
-    """Of everything its course depends on: environment, policies' weights, operator, settings, versions."""
+    """Of everything its course depends on: environment, weights, operator, settings, versions, code."""
     arm: str
     training_seed: int | None
     group: tuple[int, int]

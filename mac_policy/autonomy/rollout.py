@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -21,11 +22,14 @@ from mac_policy.autonomy.episode_store import EpisodeRecord, EpisodeStore
 from mac_policy.autonomy.group import Job, release_environments, run_job
 from mac_policy.autonomy.teams import EnvironmentFactory, Team
 from mac_policy.checks import check_count
+from mac_policy.data.digest import code_sha256
 from mac_policy.data.processes import map_processes
 from mac_policy.data.progress import with_progress
 from mac_policy.provenance import versions
 
-DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics", "mac_policy")
+DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
+CODE = ("core", "policies", "autonomy")
+"""The parts of the library whose code decides the numbers."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Rollout:
             "seed": self.seed,
             "max_change": self.max_change,
             "versions": {name: value for name, value in versions().items() if name in DECIDE_THE_NUMBERS},
+            "code": _code(),
         }
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -63,6 +68,12 @@ class Rollout:
         """First episode and size of each group."""
         starts = range(0, self.episodes, self.together)
         return [(first, min(self.together, self.episodes - first)) for first in starts]
+
+
+@functools.lru_cache(maxsize=1)
+def _code() -> str:
+    library = Path(__file__).parents[1]
+    return code_sha256(file for part in CODE for file in (library / part).rglob("*.py") if file.parent.name != "report")
 
 
 Results = dict[str, dict[int | None, list[EpisodeRecord]]]
@@ -108,7 +119,7 @@ def roll_out(
 
 
 def outdated(rollout: Rollout, teams: Sequence[Team], store: EpisodeStore) -> dict[str, int]:
-    """For each arm how many stored episodes of it are of no use any more: other weights, settings or versions."""
+    """For each arm how many stored episodes of it are of no use any more: other weights, settings, versions or code."""
     keys = {rollout.key(team) for team in teams}
     seats = {(team.arm, team.training_seed) for team in teams}
     old = [r for r in store.read() if r.key not in keys and (r.arm, r.training_seed) in seats]

@@ -36,3 +36,11 @@ def file_sha256(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def code_sha256(files: Iterable[Path]) -> str:
+    """sha256 of source files, whatever their order: tells one version of a program from another."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
