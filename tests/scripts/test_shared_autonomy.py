@@ -1,13 +1,17 @@
 """shared_autonomy.py as a user would run it, on the teaching task with untrained policies."""
 
+import importlib
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import hydra
 import imageio.v3 as iio
 import pytest
 
+from envs import kitchen_rendering
+from envs.task_environment import TaskEnvironment
 from tests.autonomy.fork_runs import save_all
 
 from .helpers import ROOT, run_script
@@ -172,6 +176,20 @@ def test_a_wrong_option_is_one_line_and_makes_no_folder(runs):
     assert err.startswith("error: operator_dims = [0, 0] cannot be used: a dim is repeated. Allowed for 2 action dims")
     assert len(err.splitlines()) == 1
     assert not (runs / "wrong").exists()
+
+
+def test_without_opengl_it_goes_on_and_names_the_package(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    shared_autonomy = importlib.import_module("shared_autonomy")
+    monkeypatch.setattr(kitchen_rendering, "first_working_backend", lambda: None)
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    record = SimpleNamespace(key="k", seed=0, actions=((0.0,) * 9,), masks=("0" * 9,))
+    plan = SimpleNamespace(env=TaskEnvironment("kitchen-complete"))
+    arguments = plan, {"mac": {0: [record]}}, tmp_path, None
+    assert shared_autonomy.film(SimpleNamespace(video="auto", workers=1), *arguments) is None
+    assert "no video: rendering needs OpenGL" in capsys.readouterr().out.replace("\n", " ")
+    with pytest.raises(kitchen_rendering.RendererMissing, match="libosmesa6"):
+        shared_autonomy.film(SimpleNamespace(video=True, workers=1), *arguments)
 
 
 def test_help_names_every_option(runs):
