@@ -47,18 +47,18 @@ class MACSettings(PolicySettings):
 
     width: int = 512
     depth: int = 4
-    query_width: int = 256
-    query_depth: int = 2
+    query_width: int = 512
+    query_depth: int = 3
     components: int = 20
     min_log_std: float | None = -1.5
     masks: str = "conditional"
     subsets: tuple[tuple[int, ...], ...] = ()
-    alone: float = 0.0
+    alone: float = 0.5
     weights: str = "parallel"
     reweighting: bool = True
     order: tuple[int, ...] = ()
     evidence_noise: float = 0.5
-    masks_per_row: int = 1
+    masks_per_row: int = 4
     decode: str = "mode"
     temperature: float = 1.0
     candidates: int = 16
@@ -88,7 +88,9 @@ class MACPaperSettings(MACSettings):
     depth: int = 8
     min_log_std: float | None = None
     masks: str = "marginal"
+    alone: float = 0.0
     evidence_noise: float = 0.0
+    masks_per_row: int = 1
     decode: str = "sample"
 
 

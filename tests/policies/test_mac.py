@@ -162,8 +162,8 @@ def test_a_low_temperature_and_zero_come_close_to_the_mode():
 
 
 def test_training_masks_are_those_asked_for():
-    def evidence(**settings):
-        policy = make("mac", **settings)
+    def evidence(alone=0.0, **settings):
+        policy = make("mac", alone=alone, **settings)
         return policy.draw(4000, torch.Generator().manual_seed(0))["evidence"].flatten(0, 1)
 
     only = evidence(subsets=[[1]])
