@@ -157,6 +157,14 @@ def test_dropout_lets_go_and_takes_hold_again():
     assert holding.mean() == pytest.approx(0.5, abs=0.06)
 
 
+def test_dropout_begins_every_episode_with_its_dims_held():
+    operator = DropoutOperator(Counting(held(2), 1), 1.0)
+    for steps in (3, 4, 3):
+        operator.reset()
+        holding = [bool(operator(now).mask[0, 0]) for now in observations(steps, 1)]
+        assert holding == [False, True, False, True][:steps]  # at p = 1 it changes at every step, the first one too
+
+
 def test_a_replay_commands_what_was_recorded_and_then_lets_go():
     recording = np.random.default_rng(0).uniform(0, 0.5, (6, ACTION)).astype(np.float32)
     operator = ReplayOperator(recording, held(2))

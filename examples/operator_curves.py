@@ -1,0 +1,95 @@
+"""What learn_operator.py shows: the reward while learning, and a table of what was learned."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from mac_policy.autonomy.intervals import two_level_interval
+
+COLOURS = {"filter": "tab:blue", "blind": "tab:green", "full": "tab:orange"}
+BINS = 30  # of the reward curve
+
+
+class Learned(NamedTuple):
+    """One operator."""
+
+    arm: str
+    ends: np.ndarray
+    """(E,): the step at which each episode of its training ended."""
+    rewards: np.ndarray
+    """(E,): what they brought."""
+    measured: np.ndarray
+    """(M,): rewards of episodes after training, without exploration."""
+    seconds: float
+
+
+def curve(run: Learned, steps: int) -> np.ndarray:
+    """(BINS,) mean reward of the episodes that ended in each part of the training; NaN where none did."""
+    place = np.minimum((run.ends * BINS / steps).astype(int), BINS - 1)
+    count, total = np.bincount(place, minlength=BINS), np.bincount(place, run.rewards, minlength=BINS)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def summary(found: list[Learned], steps: int) -> dict[str, Any]:
+    measured = [run.measured for run in found]
+    curves = np.array([curve(run, steps) for run in found])
+    return {
+        "reward_mean": float(np.mean(measured)),
+        "ci95": list(two_level_interval(measured)),
+        "seed_means": [float(rewards.mean()) for rewards in measured],
+        "episodes": len(measured[0]),
+        "training_seeds": list(range(len(found))),
+        "seconds": [round(run.seconds, 1) for run in found],
+        "curves": [[None if np.isnan(value) else round(float(value), 4) for value in row] for row in curves],
+    }
+
+
+def draw(runs: dict[str, list[Learned]], record: dict[str, Any]) -> Figure:
+    """The reward while learning: thin lines are seeds, thick ones their mean."""
+    steps = record["steps"]
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes, at = figure.add_subplot(), (np.arange(BINS) + 0.5) * steps / BINS
+    for arm, found in runs.items():
+        curves = np.array([curve(run, steps) for run in found])
+        axes.plot(at, curves.T, color=COLOURS[arm], linewidth=0.7, alpha=0.4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a part in which no episode ended
+            axes.plot(at, np.nanmean(curves, 0), color=COLOURS[arm], linewidth=2.2, label=label(arm, record))
+    axes.axhline(record["alone"], color="0.4", linestyle="--", linewidth=1.2, label="the policy alone, no operator")
+    axes.set(xlabel="environment steps", ylabel="reward an episode, while learning", xlim=(0, steps))
+    axes.set_ylim(bottom=-0.02 * axes.get_ylim()[1])
+    seeds = len(next(iter(runs.values())))
+    title = f"{record['algorithm']} learns to operate: {record['env']}, {seeds} seed{'s' if seeds > 1 else ''} an arm"
+    axes.set_title(title, loc="left", fontsize=11)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def label(arm: str, record: dict[str, Any]) -> str:
+    held = f"{len(record['operator_dims'])} of {record['action_dims']} dims"
+    return {
+        "filter": f"{held}, the policy fills in the rest",
+        "blind": f"{held}, the policy does not see them",
+        "full": f"all {record['action_dims']} dims, no policy",
+    }[arm]
+
+
+def show(record: dict[str, Any]) -> None:
+    table = Table(title=f"Reward of learned operators, {record['env']}; without an operator {record['alone']:.2f}")
+    for column in ("arm", "reward", "95% interval", "each seed", "seconds a run"):
+        table.add_column(column, justify="left" if column == "arm" else "right")
+    for name, arm in record["arms"].items():
+        low, high = arm["ci95"]
+        each = " ".join(f"{mean:.2f}" for mean in arm["seed_means"])
+        seconds = f"{np.mean(arm['seconds']):.0f}"
+        table.add_row(name, f"{arm['reward_mean']:.2f}", f"{low:.2f} to {high:.2f}", each, seconds)
+    Console().print(table)
