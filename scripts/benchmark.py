@@ -16,7 +16,7 @@ from rich.console import Console
 from mac_policy.checks import check_choice
 from mac_policy.likelihood.comparison import RESULTS, Comparison
 from mac_policy.likelihood.presets import KEYS, chosen, make_comparison
-from mac_policy.likelihood.report import results_table, write_curves
+from mac_policy.likelihood.report import results_tables, write_curves
 from mac_policy.training.setup import make_fabric
 
 BENCHMARKS = Path(__file__).parents[1] / "configs" / "benchmark"
@@ -61,7 +61,8 @@ def report(comparison: Comparison, record: dict[str, Any]) -> None:
     scale = 1 / math.log(2) if record["better"] == "lower" else -float(record["dataset"]["variables"])
     curves = write_curves(record, comparison.folder, scale, comparison.folder / "curves.png")
     console = Console(width=None if Console().is_terminal else 200)
-    console.print(results_table(record))
+    for table in results_tables(record):
+        console.print(table)
     print(f"curves: {curves}")
     print(comparison.folder / RESULTS)
 

@@ -19,20 +19,35 @@ from mac_policy.training.run import METRICS
 PANELS = ("joint", "marginal")
 
 
-def results_table(record: Mapping[str, Any], columns: Sequence[str] | None = None) -> Table:
+DENSITIES = {"": "", "_proposal": " (the proposal's density)", "_grid": " (normalised on a grid)"}
+
+
+def results_tables(record: Mapping[str, Any]) -> list[Table]:
+    """A table for each density: the head's own, of energy heads also the proposal's and that on a grid."""
+    known = next((list(arm["metrics"]) for arm in record["arms"].values() if "metrics" in arm), [])
+    own = [name for name in known if not name.endswith(("_proposal", "_grid"))]
+    if not known:
+        return [results_table(record, ["joint", "marginal", "conditional"], "")]
+    return [
+        results_table(record, [name + suffix for name in own], about)
+        for suffix, about in DENSITIES.items()
+        if f"joint{suffix}" in known
+    ]
+
+
+def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -> Table:
     """A row an arm: mean and 95% interval of each metric, and the difference to the first arm below it."""
     arms: Mapping[str, Any] = record["arms"]
     first = next(iter(arms))
-    known = next((list(arm["metrics"]) for arm in arms.values() if "metrics" in arm), [])
-    shown = [name for name in (columns or known) if name in known]
-    rows = next((arm["rows"][0] for arm in arms.values() if "rows" in arm), 0)
+    rows = next((f"{arm['rows'][0]} test rows; " for arm in arms.values() if "rows" in arm), "")
     table = Table(
-        title=f"{record['benchmark']}: {record['unit']}, {record['better']} is better; {rows} test rows; "
+        title=f"{record['benchmark']}{about}: {record['unit']}, {record['better']} is better; {rows}"
         f"below each mean its difference to {first}"
     )
     table.add_column("arm", no_wrap=True)
     for name in (*shown, "seeds", "train s"):
-        table.add_column(name.replace("_", " "), justify="right")
+        shortened = name.removesuffix("_proposal").removesuffix("_grid").replace("_", " ")
+        table.add_column(shortened, justify="right")
     for name, arm in arms.items():
         ends = [str(len(arm["training_seeds"])), f"{np.mean(arm['train_seconds']):.0f}"]
         if "metrics" not in arm:
@@ -73,7 +88,8 @@ def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Pa
                 panel.fill_between(steps, lines.min(0), lines.max(0), color=f"C{number}", alpha=0.15, lw=0)
     for panel, query in zip(panels, PANELS, strict=True):
         panel.set(xlabel="step", ylabel=f"{query}, {record['unit']}", title=f"{query} on validation rows")
-    panels[0].legend()
+    if panels[0].lines:
+        panels[0].legend()
     figure.suptitle(record["benchmark"])
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)

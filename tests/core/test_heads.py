@@ -359,3 +359,14 @@ def test_bad_settings_are_named(build, message):
 @pytest.mark.parametrize("name", ALL)
 def test_heads_can_be_printed(name):
     assert type(make(name)).__name__ in repr(make(name))
+
+
+def test_small_unsigned_values_are_levels_as_their_wide_ones_are():
+    """Images come as bytes, and 256 is no byte."""
+    levels = torch.arange(256, dtype=torch.uint8)
+    for head in (DiscretizedLogisticMixture(256, 2), Categorical(256), Categorical(256, encoding="scalar")):
+        assert head.valid(levels).all()
+        conditional = head(torch.zeros(256, head.num_params))
+        assert torch.equal(conditional.log_prob(levels), conditional.log_prob(levels.long()))
+        assert torch.equal(head.features(levels), head.features(levels.long()))
+    assert Categorical(27).valid(levels).sum() == 27

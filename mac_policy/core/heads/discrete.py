@@ -23,6 +23,8 @@ def as_index(x: Tensor, num_values: int) -> Tensor:
 
 def is_level(x: Tensor, num_values: int) -> Tensor:
     """Whether each value is an integer in 0..num_values-1."""
+    if not x.is_floating_point():
+        x = x.long()  # 256 is no number of eight bits
     inside = (x >= 0) & (x < num_values)
     return inside & (x == x.floor()) if x.is_floating_point() else inside
 
