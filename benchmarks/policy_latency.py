@@ -39,12 +39,16 @@ def policies(width: int, depth: int, paper: bool) -> dict[str, Policy]:
         "mac, mode": make_policy("mac", both, trunk),
         "mac, sample": make_policy("mac", both, trunk | {"decode": "sample"}),
         "mac, best of 16": make_policy("mac", both, trunk | {"decode": "best"}),
+        "mac_path, mode": make_policy("mac_path", both, trunk),
+        "mac_path, sample": make_policy("mac_path", both, trunk | {"decode": "sample"}),
+        "mac_path, best of 16": make_policy("mac_path", both, trunk | {"decode": "best"}),
         "ibc 16384 x 3": make_policy("ibc", both, trunk),
     }
     if paper:
         made["mac_paper 2048x8"] = make_policy("mac_paper", both)
         made["bc 2048x8"] = make_policy("bc", both, {"width": 2048, "depth": 8})
         made["mac 2048x8, sample"] = make_policy("mac", both, {"width": 2048, "depth": 8, "decode": "sample"})
+        made["mac_path 2048x8, sample"] = make_policy("mac_path", both, {"width": 2048, "depth": 8, "decode": "sample"})
     return {name: policy.eval() for name, policy in made.items()}
 
 
@@ -107,7 +111,11 @@ def ratios(arms: dict[str, dict[str, float]]) -> dict[str, float]:
     pairs = {
         "mac, mode / bc": ("mac, mode", "bc"),
         "mac, sample / bc": ("mac, sample", "bc"),
+        "mac_path, mode / bc": ("mac_path, mode", "bc"),
+        "mac_path, sample / bc": ("mac_path, sample", "bc"),
+        "mac_path, best / mac, best": ("mac_path, best of 16", "mac, best of 16"),
         "mac 2048x8, sample / bc 2048x8": ("mac 2048x8, sample", "bc 2048x8"),
+        "mac_path 2048x8, sample / bc 2048x8": ("mac_path 2048x8, sample", "bc 2048x8"),
         "mac_paper 2048x8 / bc 2048x8": ("mac_paper 2048x8", "bc 2048x8"),
         "ibc / mac, mode": ("ibc 16384 x 3", "mac, mode"),
         "ibc / mac, sample": ("ibc 16384 x 3", "mac, sample"),

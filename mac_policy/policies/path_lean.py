@@ -28,6 +28,7 @@ def suits(network: Network, head: Head) -> TypeGuard[PathTransformer]:
         and network.context_as == "added"
         and network.free
         and network.mode is None
+        and not network.rotary
     )
 
 

@@ -13,8 +13,8 @@ KINDS = {
     "free": {"given": "free"},
     "causal": {"given": "causal"},
     "free-token": {"given": "free", "context_as": "token"},
-    "causal-token": {"given": "causal", "context_as": "token", "value_embedding": "mlp"},
-    "free-adaptive": {"given": "free", "context_as": "adaptive"},
+    "causal-token": {"given": "causal", "context_as": "token", "value_embedding": "mlp", "rotary": True},
+    "free-adaptive": {"given": "free", "context_as": "adaptive", "rotary": True},
     "causal-adaptive": {"given": "causal", "context_as": "adaptive", "trunk_width": 8, "trunk_depth": 2},
 }
 SIZES = {"width": 16, "depth": 2, "heads": 2}

@@ -248,6 +248,29 @@ def test_wrong_inputs_are_named(kind):
             model.network.encode(bad)
 
 
+def test_with_rotation_attention_goes_by_distance():
+    """All variables given the same value and no positions but the turns: targets as far from it are asked alike."""
+    torch.manual_seed(0)
+    network = PathTransformer(num_variables=9, num_features=1, num_params=3, **SIZES, rotary=True).double()
+    with torch.no_grad():
+        for table in (network.position, network.target):
+            table.weight[:9] = 0.0
+        for block in network.blocks:
+            block.merge.weight.normal_()
+    ranks = torch.full((9, 9), 9)
+    for row, (seen, asked_) in enumerate([(0, 2), (3, 5), (6, 8), (2, 0), (8, 6), (0, 3), (5, 8), (4, 4), (1, 8)]):
+        ranks[row, seen], ranks[row, asked_] = -1, 0
+    features = torch.zeros(9, 9, 1).double()
+    features[ranks < 0] = 1.5
+    out = network(features, ranks).sum(1)
+    torch.testing.assert_close(out[0], out[1])
+    torch.testing.assert_close(out[0], out[2])
+    torch.testing.assert_close(out[3], out[4])
+    torch.testing.assert_close(out[5], out[6])
+    assert not torch.allclose(out[0], out[3])
+    assert not torch.allclose(out[0], out[5])
+
+
 SMALL = {"num_variables": 4, "num_features": 1, "num_params": 2}
 
 
@@ -262,6 +285,7 @@ SMALL = {"num_variables": 4, "num_features": 1, "num_params": 2}
         ({"context_as": "prefix"}, "'prefix'.*'added', 'token', 'adaptive'"),
         ({"value_embedding": "fourier"}, "'auto', 'linear', 'mlp'"),
         ({"trunk_depth": 2}, "trunk_width.*at least 1, got 0"),
+        ({"width": 12, "rotary": True}, "width is 12.*two for each head=8"),
         ({"trunk_depth": -1}, "trunk_depth.*got -1"),
     ],
 )

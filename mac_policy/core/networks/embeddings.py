@@ -24,7 +24,11 @@ def rotated(x: Tensor, period: float = 10_000.0) -> Tensor:
     Products of two such vectors depend on their distance alone: attention finds neighbours without first having to
     learn which positions those are.
     """
-    turn = sinusoidal(torch.arange(x.shape[-2], device=x.device, dtype=torch.float32), x.shape[-1], period)
+    return turned(x, sinusoidal(torch.arange(x.shape[-2], device=x.device, dtype=torch.float32), x.shape[-1], period))
+
+
+def turned(x: Tensor, turn: Tensor) -> Tensor:
+    """``(..., D)`` turned by angles whose sines and cosines `turn` (..., D) holds."""
     sin, cos = turn.to(x.dtype).chunk(2, -1)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from mac_policy.core.networks.embeddings import turned
 from mac_policy.core.networks.transformer import TransformerBlock
 
 Attend = Callable[[int, Tensor], Tensor]
@@ -122,6 +123,17 @@ class KeyValueCache:
             among = torch.ones(new, new, dtype=torch.bool, device=qkv.device).tril()
         kept = self.seen[:rows, None, : self.used].expand(-1, new, -1)
         return torch.cat([kept, among.expand(rows, new, new)], 2)[:, None]
+
+
+def turning(attend: Attend, heads: int, asking: Tensor, answering: Tensor) -> Attend:
+    """The same attention with queries and keys turned by `asking` and `answering` (..., W / heads)."""
+
+    def attend_turned(layer: int, qkv: Tensor) -> Tensor:
+        q, k, v = qkv.unflatten(-1, (3, heads, -1)).unbind(-3)
+        q, k = turned(q, asking[..., None, :]), turned(k, answering[..., None, :])
+        return attend(layer, torch.stack([q, k, v], -3).flatten(-3))
+
+    return attend_turned
 
 
 def split_heads(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:

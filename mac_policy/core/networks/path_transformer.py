@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from mac_policy.checks import check_choice
 from mac_policy.core.networks.base import check_multiple, check_sizes, small_output
+from mac_policy.core.networks.embeddings import sinusoidal
 from mac_policy.core.networks.mlp import hidden_layers
-from mac_policy.core.networks.path_attention import Attend, KeyValueCache, Packing, PathBlock, RowAttention
+from mac_policy.core.networks.path_attention import Attend, KeyValueCache, Packing, PathBlock, RowAttention, turning
 from mac_policy.core.networks.path_base import PathNetwork, PathState
 from mac_policy.core.networks.path_tokens import PathTokens, path_tokens, visible, with_prefix
 
@@ -38,11 +39,14 @@ class PathTransformer(PathNetwork):
     ``context_as``: the context is ``'added'`` to every token, is a ``'token'`` in front, or shifts and scales the
     normalised tokens of every layer (``'adaptive'``); ``trunk_depth`` layers of ``trunk_width`` read it first.
     ``value_embedding``: values are embedded by an ``'mlp'`` of one hidden layer or a ``'linear'`` map; ``'auto'``: the
-    former where a value is shown as a single number.
+    former where a value is shown as a single number. ``rotary`` also turns keys by the positions of their values and
+    queries by those of their targets, so that a target's neighbours are found sooner.
 
         network = PathTransformer(num_variables=250, num_features=27, num_params=27, width=768, depth=12, heads=12)
         network(features, ranks)  # (B, 250, 27), for the whole path
     """
+
+    turns: Tensor | None
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class PathTransformer(PathNetwork):
         value_embedding: ValueEmbedding = "auto",
         trunk_width: int = 0,
         trunk_depth: int = 0,
+        rotary: bool = False,
     ) -> None:
         super().__init__(
             num_variables=num_variables,
@@ -75,12 +80,16 @@ class PathTransformer(PathNetwork):
         check_sizes(0, trunk_depth=trunk_depth)
         check_sizes(1 if trunk_depth else 0, trunk_width=trunk_width)
         check_multiple("width", width, "heads", heads)
+        if rotary:
+            check_multiple("width", width, "two for each head", 2 * heads)
         self.free = check_choice("given", given, get_args(GivenAttention)) == "free"
         self.given_in_order = not self.free
         self.context_as = check_choice("context_as", context_as, get_args(ContextAs))
         check_choice("value_embedding", value_embedding, get_args(ValueEmbedding))
         self.prefix = context_dim > 0 and context_as == "token"
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.dropout, self.rotary = heads, dropout, rotary
+        turns = sinusoidal(torch.arange(num_variables, dtype=torch.float64), width // heads) if rotary else None
+        self.register_buffer("turns", turns, persistent=False)
         by_mlp = value_embedding == "mlp" or (value_embedding == "auto" and num_features == 1)
         self.value = (
             nn.Sequential(nn.Linear(num_features, width), nn.GELU(), nn.Linear(width, width))
@@ -125,7 +134,8 @@ class PathTransformer(PathNetwork):
         value, target, place, asked = map(packing.pack, (tokens.value, tokens.target, tokens.place, tokens.asked))
         hidden = self._embed(self._values(features, row, value), value, target, conditions, place)
         attend = RowAttention(packing, visible(tokens, self.free), self.heads, self.dropout if self.training else 0.0)
-        params: Tensor = self.output(self.norm(self._read(hidden, attend, conditions)[asked]))
+        hidden = self._read(hidden, self._turning(attend, value, target), conditions)
+        params: Tensor = self.output(self.norm(hidden[asked]))
         out = params.new_zeros(*ranks.shape, self.num_params)
         return out.index_put((row[asked], target[asked]), params)
 
@@ -142,7 +152,8 @@ class PathTransformer(PathNetwork):
             conditions = _for_columns(encoded, mode)
             values = self._values(features, row, tokens.value)
             hidden = self._embed(values, tokens.value, tokens.target, conditions, tokens.place)
-            self._read(hidden, cache.reader(visible(tokens, self.free)), conditions)
+            attend = cache.reader(visible(tokens, self.free))
+            self._read(hidden, self._turning(attend, tokens.value, tokens.target), conditions)
             cache.keep(tokens.valid)
         last = torch.full_like(row, self.num_variables)
         if not self.free and tokens.target.numel():  # the last given value is read together with the first target
@@ -154,8 +165,9 @@ class PathTransformer(PathNetwork):
         conditions = _for_columns(*(None if part is None else part[:rows] for part in (state.encoded, state.mode)))
         value = state.variable[:rows, None].expand(-1, new)
         hidden = self._embed(state.features[:rows, None], value, targets, conditions)
-        alone = torch.eye(new, dtype=torch.bool, device=targets.device)
-        params: Tensor = self.output(self.norm(self._read(hidden, state.cache.reader(alone), conditions)))
+        attend = state.cache.reader(torch.eye(new, dtype=torch.bool, device=targets.device))
+        hidden = self._read(hidden, self._turning(attend, value, targets), conditions)
+        params: Tensor = self.output(self.norm(hidden))
         return params
 
     def tell(self, state: PathState, targets: Tensor, features: Tensor) -> None:
@@ -164,7 +176,8 @@ class PathTransformer(PathNetwork):
         if targets.shape[1] > 1:
             conditions = _for_columns(*(None if part is None else part[:rows] for part in (state.encoded, state.mode)))
             hidden = self._embed(features[:, :-1], targets[:, :-1], targets[:, 1:], conditions)
-            self._read(hidden, state.cache.reader(None), conditions)
+            attend = self._turning(state.cache.reader(None), targets[:, :-1], targets[:, 1:])
+            self._read(hidden, attend, conditions)
             state.cache.keep(asked[:, 1:])
         last = asked.sum(1, keepdim=True) - 1
         state.variable[:rows] = targets.gather(1, last)[:, 0]
@@ -191,6 +204,15 @@ class PathTransformer(PathNetwork):
         if self.prefix and place is not None and conditions.encoded is not None:
             hidden = torch.where((place < 0)[..., None], conditions.spread(conditions.encoded), hidden)
         return hidden
+
+    def _turning(self, attend: Attend, value: Tensor, target: Tensor) -> Attend:
+        """Attention by the distance from the target to the values seen; a token without one has the other's place."""
+        if self.turns is None:
+            return attend
+        none = self.num_variables
+        asking = torch.where(target < none, target, value).clamp(max=none - 1)
+        answering = torch.where(value < none, value, target).clamp(max=none - 1)
+        return turning(attend, self.heads, self.turns[asking], self.turns[answering])
 
     def _read(self, hidden: Tensor, attend: Attend, conditions: Conditions) -> Tensor:
         styles = None
