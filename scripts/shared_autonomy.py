@@ -18,8 +18,7 @@ from mac_policy.autonomy.arms import datasets, policies_of
 from mac_policy.autonomy.episode_store import EpisodeStore
 from mac_policy.autonomy.group import FILMED
 from mac_policy.autonomy.report.film import Scene, write_film
-from mac_policy.autonomy.report.record import compare, grids, notes, write_overview_page, write_pages
-from mac_policy.autonomy.report.tables import overview_table
+from mac_policy.autonomy.report.record import compare, grids, notes, overview_grids, write_overview_page, write_pages
 from mac_policy.autonomy.rollout import Results, outdated, roll_out
 from mac_policy.provenance import run_record, write_json
 
@@ -52,7 +51,7 @@ def measure(config: DictConfig, plan: Plan, dims: str, folder: Path) -> dict[str
     for grid in grids(record):
         CONSOLE.print(grid.rich())
     say(*notes(record))
-    title = f"{config.task.name}, operator {config.operator.kind}, dims {dims}"
+    title = f"{config.task.name}, operator {plan.operators[dims].label}, dims {dims}"
     pages = write_pages(folder, title, facts, record, plan.env.best)
     say(*(f"{page.stem}: {page}" for page in pages))
     path = folder / "results.json"
@@ -138,11 +137,14 @@ def conditions(config: DictConfig, plan: Plan, dims: str) -> dict[str, Any]:
 
 def write_overview(config: DictConfig, plan: Plan, records: dict[str, dict[str, Any]]) -> Path:
     """The rewards of all specifications of dims side by side, and one results.json of all."""
-    grid = overview_table({dims: record["arms"] for dims, record in records.items()}, "Reward by the dims held")
-    CONSOLE.print(grid.rich())
     first = next(iter(records.values()))
-    facts = [line for line in describe(config, plan, first["operator_dims"]) if not line.startswith("Operator")]
-    write_overview_page(plan.out, f"{config.task.name}, operator {config.operator.kind}", facts, grid, notes(first))
+    dims = first["operator_dims"]
+    facts = [line for line in describe(config, plan, dims) if not line.startswith("Operator")]
+    found = overview_grids(records, "the dims that are held")
+    for grid in found:
+        CONSOLE.print(grid.rich())
+    title = f"{config.task.name}, operator {plan.operators[dims].label}"
+    say(f"table: {write_overview_page(plan.out, title, facts, found, notes(first))}")
     parts = {
         dims: {key: record[key] for key in ("arms", "paired", "best_alone", "operator")}
         for dims, record in records.items()

@@ -118,6 +118,11 @@ class OperatorChoice:
             found["file"] = file_sha256(Path(self.path))
         return found
 
+    @property
+    def label(self) -> str:
+        """In a word or three, for a title."""
+        return f"{self.kind} {self.inner}, p={self.p:g}" if self.kind in WRAPPED else self.kind
+
     def describe(self) -> str:
         """In words, for a table."""
         who = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +74,20 @@ def write_pages(folder: Path, title: str, facts: Sequence[str], record: dict[str
     return [folder / name for name in ("table.md", "reward.png", "tasks.png")]
 
 
-def write_overview_page(folder: Path, title: str, facts: Sequence[str], grid: Grid, remarks: Sequence[str]) -> Path:
+def overview_grids(records: Mapping[str, Mapping[str, Any]], what: str) -> list[Grid]:
+    """Rewards and differences of several comparisons side by side; `what` differs between them."""
+    arms = {name: record["arms"] for name, record in records.items()}
+    paired = {name: record["paired"] for name, record in records.items()}
+    found = [tables.overview_table(arms, f"Reward by {what}")]
+    if any(paired.values()):
+        found.append(tables.overview_differences(paired, f"Paired differences in reward by {what}, 95% intervals"))
+    return found
+
+
+def write_overview_page(folder: Path, title: str, facts: Sequence[str], found: list[Grid], remarks: list[str]) -> Path:
     """table.md of several comparisons side by side."""
-    lines = [
-        f"# {title}",
-        "",
-        *[f"- {fact}" for fact in facts],
-        "",
-        grid.markdown(),
-        *[f"- {line}" for line in remarks],
-    ]
+    lines = [f"# {title}", "", *[f"- {fact}" for fact in facts], ""]
+    lines += [grid.markdown() for grid in found] + [f"- {line}" for line in remarks]
     path = folder / "table.md"
     path.write_text("\n".join([*lines, ""]))
     return path

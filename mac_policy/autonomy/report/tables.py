@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 
 class Grid(NamedTuple):
@@ -15,14 +17,14 @@ class Grid(NamedTuple):
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def rich(self) -> Table:
+    def rich(self) -> Group:
         """For the screen."""
-        table = Table(title=self.title, title_justify="left")
+        table = Table()
         for i, name in enumerate(self.header):
             table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0, overflow="fold")
         for row in self.rows:
             table.add_row(*row)
-        return table
+        return Group(Text(self.title, style="bold"), table)
 
     def markdown(self) -> str:
         rules = ["---", *["---:"] * (len(self.header) - 1)]
@@ -62,6 +64,17 @@ def overview_table(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title
     arms = list(dict.fromkeys(name for column in columns.values() for name in column))
     rows = [(name, *(with_error(c[name]) if name in c else "" for c in columns.values())) for name in arms]
     return Grid(title, ("arm", *columns), tuple(rows))
+
+
+def overview_differences(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str) -> Grid:
+    """The same paired differences under several conditions, one column each."""
+    names = list(dict.fromkeys(name for column in columns.values() for name in column))
+    rows = [(name, *(with_interval(c[name]) if name in c else "" for c in columns.values())) for name in names]
+    return Grid(title, ("difference", *columns), tuple(rows))
+
+
+def with_interval(gap: Mapping[str, Any]) -> str:
+    return f"{gap['mean']:+.2f} ({interval(gap['ci95'], '+')})"
 
 
 def with_error(arm: Mapping[str, Any]) -> str:
