@@ -32,7 +32,7 @@ class HandOver:
     ) -> NDArray[Any]:
         """(B, n) wanted and last actions; rows `held` (B,) want their last action only for now and catch up later."""
         changed = ~self._fresh & (mask != self._mask).any(1, keepdims=True)
-        behind = (self._behind | changed) & ~mask
+        behind = self._behind | changed  # what is commanded is put in afterwards
         self._mask, self._fresh = mask, np.zeros_like(self._fresh)
         limit = self.limit.astype(wanted.dtype)
         moved = np.clip(wanted, last - limit, last + limit)
