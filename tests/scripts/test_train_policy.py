@@ -66,7 +66,7 @@ def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(tr
     ("options", "message"),
     [
         (("policy=mack",), r"all\s+bc\s+ibc\s+mac\s+mac_paper"),
-        (("preset=slow",), r"full\s+paper\s+quick"),
+        (("preset=slow",), r"few\s+full\s+paper\s+quick"),
         (("policy=mac", "mac.decode=modes"), "error: unknown decode 'modes'; allowed are .*did you mean 'mode'"),
         (("seed=abc",), "error: seed must be a whole number of at least 0, got 'abc'"),
         (("seed=1.5",), "error: seed must be a whole number"),
