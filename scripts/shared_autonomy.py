@@ -34,6 +34,9 @@ if not CONSOLE.is_terminal:
 def main(config: DictConfig) -> None:
     plan = make_plan(config)
     plan.out.mkdir(parents=True, exist_ok=True)
+    everyone = [team for teams in plan.teams.values() for team in teams]
+    for arm, count in outdated(plan.rollout, everyone, EpisodeStore(plan.out)).items():
+        say(f"{count} stored episodes of {arm} are of other weights, settings, versions or code and do not count.")
     records = {}
     for dims in plan.teams:
         folder = plan.out if len(plan.teams) == 1 else plan.out / slug(dims)
@@ -63,12 +66,10 @@ def measure(config: DictConfig, plan: Plan, dims: str, folder: Path) -> dict[str
 
 
 def rolled_out(config: DictConfig, plan: Plan, dims: str) -> Results:
-    teams, store = plan.teams[dims], EpisodeStore(plan.out)
-    for arm, count in outdated(plan.rollout, teams, store).items():
-        say(f"{count} stored episodes of {arm} are of other weights, settings, versions or code and do not count.")
+    store = EpisodeStore(plan.out)
     beside = [EpisodeStore(path.parent) for path in sorted(plan.out.parent.glob("*/episodes.jsonl"))]
     neighbours = [neighbour for neighbour in beside if neighbour.path != store.path]
-    return roll_out(plan.rollout, teams, store, workers=config.workers, neighbours=neighbours)
+    return roll_out(plan.rollout, plan.teams[dims], store, workers=config.workers, neighbours=neighbours)
 
 
 def say(*lines: str) -> None:

@@ -109,6 +109,7 @@ def test_several_subsets_make_one_table(runs):
     )
     assert code == 0, err
     assert out.splitlines()[-1] == "several/results.json"
+    assert "do not count" not in out  # what is stored of one subset is not outdated for the other
     record = json.loads((runs / "several/results.json").read_text())
     assert list(record["by_operator_dims"]) == ["[1]", "random-1"]
     assert record["decoding"] == {"decode": "sample", "temperature": 0.5}
