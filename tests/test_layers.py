@@ -14,16 +14,7 @@ MAY_IMPORT = {  # a part of the library: the parts it may use
     "data": {"checks", "data", "provenance"},
     "policies": {"checks", "core", "policies", "provenance"},
     "training": {"checks", "core", "data", "policies", "training", "provenance"},
-    "likelihood": {
-        "autonomy",
-        "checks",
-        "core",
-        "data",
-        "likelihood",
-        "policies",
-        "training",
-        "provenance",
-    },  # of autonomy: how sure a mean over seeds is
+    "likelihood": {"checks", "core", "data", "likelihood", "policies", "training", "provenance"},
     "autonomy": {"checks", "core", "data", "policies", "autonomy", "provenance"},
     "checks": set(),
     "provenance": set(),

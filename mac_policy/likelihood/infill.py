@@ -123,7 +123,7 @@ def read_picture(path: Path, shape: Sequence[int]) -> Tensor:
     import imageio.v3 as imageio
 
     try:
-        pixels = np.asarray(imageio.imread(path, mode="L" if shape[0] == 1 else "RGB"))
+        pixels = np.asarray(imageio.imread(path, plugin="pillow", mode="L" if shape[0] == 1 else "RGB"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is no readable image: {error}") from error
     if pixels.shape[:2] != tuple(shape[1:]):

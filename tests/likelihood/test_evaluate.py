@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mac_policy.likelihood.evaluate import CHUNK, log_likelihoods
-from mac_policy.likelihood.intervals import crossed_interval, summary
+from mac_policy.likelihood.intervals import summary
 from mac_policy.likelihood.outcome import Outcome, evaluate, per_asked
 from mac_policy.likelihood.queries import EvaluationSettings, conditional, evaluation_queries, joint, marginal
 from mac_policy.likelihood.spec import build
@@ -96,35 +96,43 @@ def test_a_ratio_has_the_spread_of_a_ratio():
 # ---- intervals ----
 
 
-def test_the_crossed_interval_covers_as_often_as_it_says():
+def interval(values, shared_rows=True):
+    return summary(list(values), shared_rows)["ci95"]
+
+
+@pytest.mark.parametrize("shared_rows", [True, False])
+def test_an_interval_covers_as_often_as_it_says(shared_rows):
     rng = np.random.default_rng(0)
     inside = 0
-    for trial in range(150):
-        values = rng.normal(size=(12, 1)) + rng.normal(size=(1, 40)) + rng.normal(size=(12, 40))
-        low, high = crossed_interval(values, draws=400, seed=trial)
+    for _ in range(150):
+        of_rows = rng.normal(size=(1 if shared_rows else 12, 40))
+        low, high = interval(rng.normal(size=(12, 1)) + of_rows + rng.normal(size=(12, 40)), shared_rows)
         inside += low <= 0 <= high
     assert 0.86 <= inside / 150 <= 0.99
 
 
 def test_rows_that_all_seeds_share_are_resampled_together():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(1, 50))
+    rows = np.random.default_rng(0).normal(size=(1, 50))
     shared = np.repeat(rows, 8, 0)
-    crossed = np.diff(crossed_interval(shared))[0]
-    alone = np.diff(crossed_interval(rows))[0]
-    assert crossed == pytest.approx(alone, rel=0.15)  # eight copies tell no more than one
-    nested = summary(list(shared), shared_rows=False)["ci95"]
-    assert nested[1] - nested[0] < 0.6 * crossed
+    crossed = np.diff(interval(shared))[0]
+    assert crossed == pytest.approx(np.diff(interval(rows))[0], rel=0.15)  # eight copies tell no more than one
+    assert np.diff(interval(shared, False))[0] < 0.6 * crossed
+
+
+def test_seeds_of_different_numbers_of_rows():
+    rng = np.random.default_rng(0)
+    found = summary([rng.normal(size=30) + 1, rng.normal(size=50) - 1], shared_rows=False)
+    assert found["mean"] == pytest.approx(np.mean(found["per_seed"]))
+    assert found["ci95"][0] < -0.5 < 0.5 < found["ci95"][1]
 
 
 def test_a_difference_row_by_row_is_surer_than_its_parts():
     rng = np.random.default_rng(0)
     first = rng.normal(size=(3, 200))
-    second = first + 0.1 + 0.01 * rng.normal(size=(3, 200))
-    low, high = crossed_interval(second - first)
-    assert 0 < low < 0.1 < high < 0.2
-    with pytest.raises(ValueError, match=r"at least one of each, got \(0, 3\)"):
-        crossed_interval(np.zeros((0, 3)))
+    low, high = interval(0.1 + 0.01 * rng.normal(size=(3, 200)) + first - first)
+    assert 0.09 < low < 0.1 < high < 0.11
+    with pytest.raises(ValueError, match="at least one training seed, each with at least one test row"):
+        summary([np.zeros(0)], shared_rows=True)
 
 
 # ---- what is kept ----
