@@ -54,7 +54,7 @@ def _rows(entry: Any, batch: int) -> NDArray[Any]:
     """With an axis for the environments, which a single environment's action lacks."""
     try:
         found = np.asarray(entry)
-    except ValueError:  # lists of different lengths
+    except (TypeError, ValueError, RuntimeError):  # lists of different lengths, tensors elsewhere or with a gradient
         return np.empty(0)
     return found[None] if batch == 1 and found.ndim == 1 else found
 

@@ -52,14 +52,14 @@ def _numbers(values: ArrayLike, space: spaces.Box) -> NDArray[Any] | None:
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(values, space.dtype)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # a whole number too large, a tensor with a gradient
         return None
 
 
 def _truths(mask: ArrayLike) -> NDArray[np.bool_] | None:
     try:
         found = np.array(mask)  # a copy: the operator may go on writing into its own
-    except ValueError:
+    except (TypeError, ValueError, RuntimeError):
         return None
     if found.dtype == bool:
         return found

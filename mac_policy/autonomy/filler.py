@@ -126,8 +126,8 @@ class Filler:
         if self.hand_over is not None:
             wanted = self.hand_over(wanted, self._last, command.mask, held)
         actions = np.where(command.mask, command.values, wanted)
-        if held is not None or self.hand_over is not None or not self.see_operator:
-            self._remember(actions)
+        if self.see_operator and (held is not None or self.hand_over is not None):
+            self._remember(actions)  # without seeing, a policy remembers its own: a hidden command stays hidden
         self._last = actions.copy()  # an environment may scale its action in place
         none = np.zeros(self.batch, bool)
         self.counts["calls"] += 1
@@ -143,6 +143,8 @@ class Filler:
     def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
         """(B,): the policy's log-density of what the operator commanded in the step just filled, given the
         observations alone; 0 where nothing was commanded, NaN where the last action was held."""
+        if filled.held.all():  # a late call may still be running: another is not asked
+            return np.full(self.batch, np.nan)
         try:
             found = self.policy.log_prob(self._state.history, filled.actions, query_mask=filled.mask)
         except Exception as error:

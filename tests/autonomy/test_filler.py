@@ -151,6 +151,8 @@ def test_a_command_that_is_not_finite_is_held_counted_and_warned_of_once(bad):
         (np.zeros((2, ACTION)), np.full((2, ACTION), 0.5)),
         (np.zeros((2, ACTION)), np.full((2, ACTION), np.nan)),
         (np.zeros((2, ACTION)), np.full((2, ACTION), 2)),
+        ([[10**400] * ACTION] * 2, np.ones((2, ACTION), bool)),
+        (torch.zeros(2, ACTION, requires_grad=True), np.ones((2, ACTION), bool)),
     ],
     ids=str,
 )
@@ -339,15 +341,19 @@ def test_a_hand_over_goes_on_after_steps_that_were_held():
     np.testing.assert_allclose([fill(filler).actions[0, 0] for _ in range(2)], [0.1, 0.2], atol=1e-6)
 
 
-def test_the_policy_remembers_what_was_carried_out():
-    """A mac policy that sticks to its last action must stick to the action there really was."""
+@pytest.mark.parametrize("max_change", [None, 100.0])
+def test_the_policy_remembers_what_was_carried_out_unless_it_is_blind(max_change):
+    """A mac policy that sticks to its last action must stick to the one there really was; a blind one must not learn
+    from it, a step later, what was commanded."""
     policy = make("mac", decode="best", candidates=64, stickiness=1e6)
-    found = []
-    for last in (-0.9, 0.9):
-        filler = Filler(policy, 1, see_operator=False)
+
+    def after(last, see_operator):
+        filler = Filler(policy, 1, see_operator=see_operator, max_change=max_change)
         fill(filler, last, [True, False, False])
-        found.append(fill(filler).actions[0, 0])
-    assert found[0] < found[1] - 0.1
+        return fill(filler).actions[0]
+
+    assert after(-0.9, True)[0] < after(0.9, True)[0] - 0.1
+    np.testing.assert_array_equal(after(-0.9, False), after(0.9, False))
 
 
 def test_the_same_seed_draws_the_same():
@@ -381,6 +387,14 @@ def test_a_likelihood_that_cannot_be_had_is_nan():
     filler.policy.log_prob = lambda *args, **settings: 1 / 0
     with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
         assert np.isnan(filler.log_likelihood(fill(filler))).all()
+
+
+def test_a_late_policy_is_not_asked_for_a_likelihood():
+    filler = Filler(scripted(0.0, Pause(0.5)), 1, deadline_ms=100)
+    filler.policy.log_prob = lambda *args, **settings: pytest.fail("asked while it still runs")
+    with pytest.warns(RuntimeWarning, match="no answer within"):
+        late = fill(filler)
+    assert np.isnan(filler.log_likelihood(late)).all()
 
 
 def test_bounds_that_differ_by_a_rounding_error_do_no_harm():
