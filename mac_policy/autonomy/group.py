@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mac_policy.autonomy.commands import usable
 from mac_policy.autonomy.episode_store import EpisodeRecord
 from mac_policy.autonomy.filler import Filled, Filler
 from mac_policy.autonomy.teams import Environment, EnvironmentFactory, Team
@@ -99,9 +100,12 @@ class _Fill:
         if self.filler is not None:
             return self.filler(observations, values, mask)
         began = time.perf_counter()
-        nothing = np.zeros(len(mask), bool)
-        actions = np.clip(np.where(mask, values, 0.0), self.space.low, self.space.high).astype(self.space.dtype)
-        return Filled(actions, 1e3 * (time.perf_counter() - began), nothing, nothing, mask)
+        command = usable(values, mask, len(mask), self.space)
+        zeros = np.clip(np.zeros(self.shape, self.space.dtype), self.space.low, self.space.high)
+        actions = np.where(command.mask, command.values, zeros)
+        none = np.zeros(len(mask), bool)
+        invalid = none if command.invalid is None else command.invalid
+        return Filled(actions, 1e3 * (time.perf_counter() - began), none, invalid, command.mask)
 
 
 class _Track:

@@ -9,6 +9,7 @@ from rich.console import Console
 from mac_policy.autonomy import rollout as rollout_module
 from mac_policy.autonomy.episode_store import EpisodeStore
 from mac_policy.autonomy.group import Job, run_job
+from mac_policy.autonomy.operators import PolicyOperator
 from mac_policy.autonomy.rollout import outdated, roll_out
 from mac_policy.autonomy.teams import SavedPolicy
 from mac_policy.policies.checkpoint import load_policy
@@ -167,6 +168,16 @@ def test_the_blind_arm_is_not_shown_the_command_but_carries_it_out(runs, monkeyp
         side = np.sign(record.actions[4][1])
         assert record.actions[4][1] == side  # full power to the side in mind
     assert told == {"operator+mac": {True}, "operator+mac-blind": {False}}
+
+
+def test_a_command_that_is_not_finite_reaches_no_environment(runs, monkeypatch):
+    """With nobody to fill in either."""
+    monkeypatch.setattr(PolicyOperator, "values", lambda self, seen: np.full((self.batch, 2), [np.nan, 0.5]))
+    for arm, expected in (("zeros", (0.0, 0.0)), ("operator", (0.0, 0.5))):
+        (team,) = teams(runs, arm, acting=operator("bc", dims=1))
+        (record,) = run_job(rollout(1, 1), Job(team, "0", 0, 1))
+        assert set(record.actions) == {expected}
+        assert record.invalid == record.steps
 
 
 def test_masks_that_are_drawn_are_the_same_for_every_arm(runs, tmp_path):
