@@ -52,7 +52,7 @@ def make_plan(config: DictConfig) -> Plan:
         raise ValueError(f"task={task} has no environment of its own")
     seeds = check_seeds(listed(config, "training_seeds"))
     settings = decoding(config)
-    runs = Runs(Path(config.runs), task, renamed(config), settings)
+    runs = Runs(Path(str(config.runs)), task, renamed(config), settings)
     operators = {}
     for entry in several(config.operator_dims):
         operator = make_operator(config, OperatorDims.parse(entry, space.shape[0]))
@@ -116,6 +116,8 @@ def make_operator(config: DictConfig, dims: OperatorDims) -> OperatorChoice:
         check_choice(
             "setting of the operator", key, [name for name in known if name not in ("dims", "policy", "expert")]
         )
+    if given.get("path") is not None:
+        given["path"] = str(given["path"])
     return OperatorChoice(**given, dims=dims, expert=TaskExpert(config.task.name))
 
 
@@ -147,17 +149,19 @@ def start_of(config: DictConfig) -> dict[str, Any]:
 
 def out_folder(config: DictConfig, operators: dict[str, OperatorChoice]) -> Path:
     if config.out is not None:
-        return Path(config.out)
+        return Path(str(config.out))
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     numbers = {key: value for key, value in plain.items() if key not in NOT_IN_THE_NAME}
     digest = hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:8]
     dims = slug(next(iter(operators))) if len(operators) == 1 else "several"
-    return Path(config.runs) / "shared_autonomy" / config.task.name / f"{config.operator.kind}-{dims}-{digest}"
+    return Path(str(config.runs)) / "shared_autonomy" / config.task.name / f"{config.operator.kind}-{dims}-{digest}"
 
 
 def slug(dims: str) -> str:
-    """A name for a folder: [0,2,4,8] becomes 0248."""
+    """A name for a folder: [0,2,4,8] becomes 0248, no dims none."""
     if "random" in dims:
         return dims
+    if dims == "0":
+        return "none"
     numbers = dims.strip("[]").split(",")
     return ("" if all(len(number) == 1 for number in numbers) else "-").join(numbers)

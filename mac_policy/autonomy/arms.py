@@ -42,6 +42,7 @@ class Arm(NamedTuple):
 
 def parse_arm(name: str) -> Arm:
     """See the top of this file."""
+    name = str(name)
     if name in (ZEROS, WHOLE):
         return Arm(name, None, True, True)
     shared = name.startswith(OPERATOR)

@@ -1,0 +1,29 @@
+"""What shared_autonomy.py makes of its options, before anything is rolled out."""
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from scripts._shared_autonomy import make_plan, slug
+from tests.autonomy.fork_runs import save_all
+
+from .helpers import ROOT
+
+
+def plan(*options):
+    with initialize_config_dir(str(ROOT / "configs"), version_base=None):
+        return make_plan(compose("shared_autonomy", ["task=fork", "operator_dims=1", *options]))
+
+
+def test_names_that_look_like_numbers_are_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_all(tmp_path / "7")
+    assert str(plan("runs=7", "out=2024").out) == "2024"
+    assert plan("runs=7").out.parts[0] == "7"
+    with pytest.raises(ValueError, match=r"operator\.path=3: there is no such file"):
+        plan("runs=7", "operator=replay", "operator.path=3")
+
+
+def test_every_specification_of_dims_has_a_folder_of_its_own():
+    given = ["0", "[0]", "[0,2,4,8]", "[10,11]", "random-4", "random-4-step"]
+    assert len({slug(dims) for dims in given}) == len(given)
+    assert slug("[0,2,4,8]") == "0248"
