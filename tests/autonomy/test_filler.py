@@ -151,7 +151,7 @@ def test_a_command_that_is_not_finite_is_held_counted_and_warned_of_once(bad):
         (np.zeros((2, ACTION)), np.full((2, ACTION), 0.5)),
         (np.zeros((2, ACTION)), np.full((2, ACTION), np.nan)),
         (np.zeros((2, ACTION)), np.full((2, ACTION), 2)),
-        ([[10**400] * ACTION] * 2, np.ones((2, ACTION), bool)),
+        pytest.param([[10**400] * ACTION] * 2, np.ones((2, ACTION), bool), id="too large a number"),
         (torch.zeros(2, ACTION, requires_grad=True), np.ones((2, ACTION), bool)),
     ],
     ids=str,
