@@ -138,11 +138,12 @@ def load_binarized_mnist(
     folder = BINARIZED_MNIST.locate(root, download=download, console=console)
     packed = folder / "binarized_mnist.npz"
     paths = [packed] if packed.is_file() else [folder / f"binarized_mnist_{split}.amat" for split in SPLITS]
-    splits = {}
-    for split, rows in SPLITS.items():
-        path = packed if packed.is_file() else folder / f"binarized_mnist_{split}.amat"
-        splits[split] = _binary(path, split, rows)
-    return RowSet("binarized_mnist", **splits, shape=SHAPE, levels=2, location=str(folder), sha256=files_sha256(paths))
+    train, valid, test = (
+        _binary(packed if packed.is_file() else folder / f"binarized_mnist_{split}.amat", split, rows)
+        for split, rows in SPLITS.items()
+    )
+    sha256 = files_sha256(paths)
+    return RowSet("binarized_mnist", train, valid, test, shape=SHAPE, levels=2, location=str(folder), sha256=sha256)
 
 
 def _binary(path: Path, split: str, rows: int) -> NDArray[np.uint8]:

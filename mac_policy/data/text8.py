@@ -108,7 +108,8 @@ def read_bytes(path: Path) -> NDArray[np.uint8]:
         raise ValueError(f"{path} is truncated or damaged ({error}); expected {_expected(path)}") from error
     if len(content) != (named_length(path) or CHARACTERS):
         raise ValueError(f"{path} has {len(content):,} characters, expected {_expected(path)}")
-    if named_length(path) is None and (found := hashlib.md5(content, usedforsecurity=False).hexdigest()) != CONTENT_MD5:
+    found = CONTENT_MD5 if named_length(path) else hashlib.md5(content.data, usedforsecurity=False).hexdigest()
+    if found != CONTENT_MD5:
         raise ValueError(f"{path} is not text8: the md5 of its characters is {found}, expected {CONTENT_MD5}")
     return content
 

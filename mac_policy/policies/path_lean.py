@@ -49,13 +49,12 @@ class Weights:
     """The network's weights as arrays that share their memory."""
 
     def __init__(self, network: PathTransformer) -> None:
-        into, _, out = network.value
-        self.into, self.into_bias = as_array(into.weight)[:, 0], as_array(into.bias)
-        self.value, self.value_bias = as_array(out.weight), as_array(out.bias)
+        (into, into_bias), (self.value, self.value_bias) = (arrays(layer) for layer in linear(network.value))
+        self.into, self.into_bias = into[:, 0], into_bias
         self.position, self.target = as_array(network.position.weight), as_array(network.target.weight)
         self.layers = [
-            Layer(*(as_array(p) for part in (b.qkv, b.merge, b.mlp[0], b.mlp[2]) for p in (part.weight, part.bias)))
-            for b in network.blocks
+            Layer(*(array for part in linear(block) for array in arrays(part)))  # qkv, merge, up, down
+            for block in network.blocks
         ]
         self.output, self.output_bias = as_array(network.output.weight), as_array(network.output.bias)
         self.heads = network.heads
@@ -192,6 +191,16 @@ def fill_one(
     return np.array(x, dtype=np.float32)
 
 
+def linear(module: nn.Module) -> list[nn.Linear]:
+    """Its linear layers, in the order in which they are made."""
+    return [part for part in module.modules() if isinstance(part, nn.Linear)]
+
+
+def arrays(layer: nn.Linear) -> tuple[Array, Array]:
+    """Weight and bias."""
+    return as_array(layer.weight), as_array(layer.bias)
+
+
 def normed(x: Array) -> Array:
     """(W,) less its mean, by its standard deviation."""
     share = 1 / len(x)
@@ -202,7 +211,8 @@ def normed(x: Array) -> Array:
 
 def normed_rows(x: Array) -> Array:
     """The same of each row (T, W)."""
-    share = 1 / x.shape[1]
-    found: Array = x - np.add.reduce(x, 1, keepdims=True) * np.float32(share)
-    found /= np.sqrt(np.einsum("ij,ij->i", found, found) * np.float32(share) + np.float32(EPS))[:, None]
-    return found
+    share = np.float32(1 / x.shape[1])
+    found = x - np.add.reduce(x, 1, keepdims=True, dtype=np.float32) * share
+    variance = np.einsum("ij,ij->i", found, found) * share + np.float32(EPS)
+    scaled: Array = found / np.sqrt(variance)[:, None]
+    return scaled
