@@ -29,7 +29,7 @@ def test_a_data_set_is_recorded_and_its_folder_is_the_last_line(tmp_path):
     assert metadata["algorithm_name"]
     assert metadata["description"]
     assert "mac_policy/fork-v0" in metadata["env_spec"]
-    assert "6/6" in error  # the progress
+    assert "6 of 6" in error  # the progress
     assert [path.name for path in tmp_path.iterdir()] == ["store"]  # no litter
 
     code, out, error = run_script(SCRIPT, *options, cwd=tmp_path)
