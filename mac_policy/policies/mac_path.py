@@ -105,5 +105,9 @@ class MACPath(MAC):
         network = self.model.network
         if not path_lean.suits(network, self.head):
             return None
-        encoded = network.trunk(context) if network.trunk is not None else context
-        return path_lean.fill_one(network, self.head, encoded, values, given, path, how, noise)
+        encoded = network.encode(context)
+        return (
+            None
+            if encoded is None
+            else path_lean.fill_one(network, self.head, encoded, values, given, path, how, noise)
+        )

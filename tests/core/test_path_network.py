@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mac_policy.core.networks import PathTransformer
+from mac_policy.core.networks.path_attention import attention
 from mac_policy.core.networks.path_tokens import path_tokens
 from mac_policy.core.one_pass import Steps
 from mac_policy.core.staged import StagedModes
@@ -202,6 +203,18 @@ def test_it_runs_in_bfloat16_autocast_in_one_pass_and_from_the_cache(kind):
         state = model.network.begin(model.head.features(x), ranks, model.network.encode(context.float()), mode, N)
         assert model.network.ask(state, torch.zeros(ROWS, 1, dtype=torch.long)).isfinite().all()
     torch.testing.assert_close(rough.float(), exact, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_attention_in_bfloat16_is_that_of_torch(is_causal):
+    g = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(3, 2, 7, 8, generator=g) for _ in range(3))
+    mask = None if is_causal else (torch.rand(3, 1, 7, 7, generator=g) < 0.5) | torch.eye(7, dtype=torch.bool)
+    exact = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal)
+    torch.testing.assert_close(attention(q, k, v, mask, is_causal), exact)
+    rough = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask, is_causal)
+    torch.testing.assert_close(rough.float(), exact, atol=0.05, rtol=0.05)
+    assert not torch.equal(attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), mask, is_causal, dropout=0.5), rough)
 
 
 def test_dropout_drops_in_training_alone():

@@ -68,9 +68,7 @@ class RowAttention:
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         q, k, v = split_heads(self.packing.pad(qkv), self.heads)
-        mixed = scaled_dot_product_attention(
-            q, k, v, attn_mask=self.mask, is_causal=self.mask is None, dropout_p=self.dropout
-        )
+        mixed = attention(q, k, v, self.mask, is_causal=self.mask is None, dropout=self.dropout)
         return self.packing.pack(mixed.transpose(1, 2).flatten(2))
 
 
@@ -97,9 +95,8 @@ class KeyValueCache:
             rows, end = len(qkv), self.used + qkv.shape[1]
             self.keys[layer][:rows, :, self.used : end] = k
             self.values[layer][:rows, :, self.used : end] = v
-            mixed = scaled_dot_product_attention(
-                q, self.keys[layer][:rows, :, :end], self.values[layer][:rows, :, :end], self._mask(qkv, among)
-            )
+            keys, values = self.keys[layer][:rows, :, :end], self.values[layer][:rows, :, :end]
+            mixed = attention(q, keys, values, self._mask(qkv, among))
             return mixed.transpose(1, 2).flatten(2)
 
         return attend
@@ -123,6 +120,21 @@ class KeyValueCache:
             among = torch.ones(new, new, dtype=torch.bool, device=qkv.device).tril()
         kept = self.seen[:rows, None, : self.used].expand(-1, new, -1)
         return torch.cat([kept, among.expand(rows, new, new)], 2)[:, None]
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool = False, dropout: float = 0.0
+) -> Tensor:
+    """(B, heads, L, D) of each; as torch's own, which on a CPU in bfloat16 takes several times as long to train."""
+    rough = torch.is_autocast_enabled("cpu") or q.dtype == torch.bfloat16
+    if q.device.type != "cpu" or not rough or not torch.is_grad_enabled():
+        return scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, is_causal=is_causal)
+    if is_causal:
+        mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+    scores = q @ k.transpose(2, 3) * q.shape[3] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return nn.functional.dropout(scores.softmax(-1), dropout) @ v
 
 
 def turning(attend: Attend, heads: int, asking: Tensor, answering: Tensor) -> Attend:
