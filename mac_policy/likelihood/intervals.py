@@ -16,7 +16,7 @@ DRAWS = 2000
 Floats = NDArray[np.floating]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def resampling(items: int, draws: int, seed: int) -> NDArray[np.float32]:
     """(draws, items): which share of each bootstrap sample each item has."""
     counts = np.random.default_rng(seed).multinomial(items, np.full(items, 1 / items), draws)

@@ -102,13 +102,17 @@ def interval(values, shared_rows=True):
 
 @pytest.mark.parametrize("shared_rows", [True, False])
 def test_an_interval_covers_as_often_as_it_says(shared_rows):
-    rng = np.random.default_rng(0)
-    inside = 0
-    for _ in range(150):
-        of_rows = rng.normal(size=(1 if shared_rows else 12, 40))
-        low, high = interval(rng.normal(size=(12, 1)) + of_rows + rng.normal(size=(12, 40)), shared_rows)
+    rng, trials, seeds, rows = np.random.default_rng(0), 60, 12, 20
+    inside, half_widths = 0, []
+    for _ in range(trials):
+        of_rows = rng.normal(size=(1 if shared_rows else seeds, rows))
+        values = rng.normal(size=(seeds, 1)) + of_rows + rng.normal(size=(seeds, rows))
+        low, high = interval(values, shared_rows)
         inside += low <= 0 <= high
-    assert 0.86 <= inside / 150 <= 0.99
+        half_widths.append((high - low) / 2)
+    assert inside / trials >= 0.78
+    true_error = (1 / seeds + 1 / (seeds * rows) + 1 / (rows if shared_rows else seeds * rows)) ** 0.5
+    assert np.median(half_widths) == pytest.approx(1.96 * true_error, rel=0.25)
 
 
 def test_rows_that_all_seeds_share_are_resampled_together():
