@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from rich.table import Table
 
 from mac_policy.policies import atomic
 from mac_policy.training.run import METRICS
 
 PANELS = ("joint", "marginal")
-
+AXES = {"step": "step", "seconds": "seconds of training"}
 
 DENSITIES = {"": "", "_proposal": " (the proposal's density)", "_grid": " (normalised on a grid)"}
 
@@ -69,32 +71,38 @@ def _cell(found: Mapping[str, Any], difference: Mapping[str, Any] | None) -> str
 def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Path) -> Path:
     """Joint and marginal on validation rows along training, a line an arm: the mean over its seeds (Fig. 3).
 
-    `scale` turns nats a variable into the unit of the record, with its sign.
+    Above against steps, below against seconds of training. `scale` turns nats a variable into the unit of the record,
+    with its sign.
     """
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 8), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(PANELS))
+    panels = figure.subplots(len(AXES), len(PANELS), sharey="col")
     for number, (name, arm) in enumerate(record["arms"].items()):
         curves = [read_metrics(folder / f"{name}-s{seed}" / METRICS) for seed in arm["training_seeds"]]
-        curves = [curve for curve in curves if curve]
-        shared = min((len(curve["step"]) for curve in curves), default=0)
-        for panel, query in zip(panels, PANELS, strict=True):
-            if not shared:
-                continue
-            lines = scale * np.array([curve[query][:shared] for curve in curves])
-            steps = curves[0]["step"][:shared]
-            panel.plot(steps, lines.mean(0), color=f"C{number}", label=name)
-            if len(lines) > 1:
-                panel.fill_between(steps, lines.min(0), lines.max(0), color=f"C{number}", alpha=0.15, lw=0)
-    for panel, query in zip(panels, PANELS, strict=True):
-        panel.set(xlabel="step", ylabel=f"{query}, {record['unit']}", title=f"{query} on validation rows")
-    if panels[0].lines:
-        panels[0].legend()
+        shared = min((len(curve["step"]) for curve in curves if curve), default=0)
+        if not shared:
+            continue
+        columns = {key: np.array([curve[key][:shared] for curve in curves if curve]) for key in (*AXES, *PANELS)}
+        for row, axis in zip(panels, AXES, strict=True):
+            for panel, query in zip(row, PANELS, strict=True):
+                draw_curve(panel, columns[axis].mean(0), scale * columns[query], f"C{number}", name)
+    for row, label in zip(panels, AXES.values(), strict=True):
+        for panel, query in zip(row, PANELS, strict=True):
+            panel.set(xlabel=label, ylabel=f"{query}, {record['unit']}", title=f"{query} on validation rows")
+    if panels[0][0].lines:
+        panels[0][0].legend()
     figure.suptitle(record["benchmark"])
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     atomic.write_bytes(path, buffer.getvalue())
     return path
+
+
+def draw_curve(panel: Axes, at: NDArray[np.float64], lines: NDArray[np.float64], color: str, label: str) -> None:
+    """The mean of `lines` (seeds, points), in a band from the lowest to the highest of them."""
+    panel.plot(at, lines.mean(0), color=color, label=label)
+    if len(lines) > 1:
+        panel.fill_between(at, lines.min(0), lines.max(0), color=color, alpha=0.15, lw=0)
 
 
 def read_metrics(path: Path) -> dict[str, list[float]]:
