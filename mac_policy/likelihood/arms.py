@@ -15,15 +15,21 @@ from mac_policy.core import Factorization, MaskTuned, UniformCardinality, Unifor
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to train and to walk, the same at inference as in training.
+    """A way to train and to walk, the same at inference as in training; or a baseline that is no such thing.
 
-    factorization: from (number of variables, canonical order) to the factorisation; network: which of the
-    benchmark's networks answers, 'set' or 'path'.
+    factorization: from (number of variables, canonical order) to the factorisation, None where it is staged or where
+    there is none; network: which of the benchmark's networks answers, 'set' or 'path', or the name of a model in
+    `mac_policy.baselines`; modes: of staged activation, () for all that rows of the shape have.
     """
 
     about: str
-    factorization: Callable[[int, Tensor], Factorization]
+    factorization: Callable[[int, Tensor], Factorization] | None = None
     network: str = "set"
+    modes: tuple[str, ...] | None = None
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.factorization is None and self.modes is None
 
 
 def _uniform(num_variables: int, order: Tensor) -> Factorization:
@@ -51,6 +57,11 @@ ARMS: dict[str, Arm] = {
     "mac-edge": tuned("w-MAC, every edge with its exact weight", cardinality_reweighting=False, weights="edge"),
     "mac-both": tuned("mac for marginal and conditional queries, half and half", query="both"),
     "mac-path": tuned("w-MAC by a path network: a whole path in one pass", network="path"),
+    "sfarm": Arm("staged activation in every mode (SFARM)", modes=()),
+    "sfarm-uniform": Arm("sfarm with the random mode alone", modes=("random",)),
+    "vae": Arm("a variational autoencoder", network="vae"),
+    "miwae": Arm("an importance-weighted autoencoder for missing data", network="miwae"),
+    "ddpm": Arm("a diffusion model; fills in by RePaint", network="ddpm"),
 }
 FIGURE_3 = ("ardm", "rnd-b", "ablate-a", "mac-nocr", "mac", "mac-edge")
 

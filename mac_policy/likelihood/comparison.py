@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ class Comparison:
     """Arms under one budget: the same rows in the same order, the same first weights, for each seed.
 
     load: the data for a seed (the same for all seeds unless `random_splits`); networks: for each kind of network that
-    an arm may ask ('set', 'path') what `ModelSpec` has as `network`; head, order: as `ModelSpec` has them.
+    an arm may ask ('set', 'path', the name of a baseline) what `ModelSpec` has as `network`; head, order, regions: as
+    `ModelSpec` has them.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Comparison:
     seeds: Sequence[int]
     folder: Path
     random_splits: bool = False
+    regions: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for arm in check_arms(self.arms):
@@ -55,7 +57,8 @@ class Comparison:
             raise ValueError(f"seeds must be one or more different numbers, got {list(self.seeds)}")
 
     def spec(self, arm: str, rows: RowSet) -> ModelSpec:
-        return ModelSpec(arm, rows.shape, rows.levels, self.networks[ARMS[arm].network], self.head, self.order)
+        network = self.networks[ARMS[arm].network]
+        return ModelSpec(arm, rows.shape, rows.levels, network, self.head, self.order, self.regions)
 
     def arm_folder(self, arm: str, seed: int) -> Path:
         return self.folder / f"{arm}-s{seed}"
@@ -80,14 +83,14 @@ class Comparison:
         """One arm, from where its folder stands. An arm that leaves the numbers is an outcome, too."""
         spec, folder = self.spec(arm, rows), self.arm_folder(arm, seed)
         model = build(spec, seed)
-        model.model.rows_per_pass = self.recipe.evaluation.rows_per_pass
+        model.rows_per_pass = self.recipe.evaluation.rows_per_pass
         run = ArmRun(model, spec, rows, self.recipe, folder, seed=seed, fabric=fabric, quiet=quiet)
         try:
             trained = run.go(resume)
         except TrainingDiverged as error:
             return Outcome(arm, seed, error.step, run.seconds, diverged=str(error))
         model = run.average if trained else checkpoint.load(folder, device=fabric.device)[0]
-        model.model.rows_per_pass = self.recipe.evaluation.rows_per_pass
+        model.rows_per_pass = self.recipe.evaluation.rows_per_pass
         found = evaluate(model, rows, self.recipe.evaluation, folder, fabric=fabric, arm=arm, seed=seed)
         return dataclasses.replace(found, steps=run.step, seconds=run.seconds)
 
@@ -100,13 +103,14 @@ class Comparison:
             for arm, found in by_arm.items()
             if found and not any(o.diverged for o in found)
         }
+        asked = {kind: self.networks[kind] for kind in dict.fromkeys(ARMS[arm].network for arm in self.arms)}
         said = {
             "benchmark": self.name,
             "unit": "bits per variable" if discrete else "nats",
             "better": "lower" if discrete else "higher",
             "recipe": {
                 **json.loads(json.dumps({**self.recipe.as_dict(), "evaluation": vars(self.recipe.evaluation)})),
-                **json.loads(json.dumps({"networks": self.networks, "head": self.head, "order": self.order})),
+                **json.loads(json.dumps({"networks": asked, "head": self.head, "order": self.order})),
             },
             "arms": {arm: self.arm_record(arm, by_arm[arm], values.get(arm)) for arm in self.arms if by_arm[arm]},
             "paired": {

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core import AnyOrderModel, Factorization, TrainingMasks
+from mac_policy.core import AnyOrderModel, Factorization, StagedModes, TrainingMasks
 from mac_policy.core.heads import EnergyTilted
 from mac_policy.core.queries import TrainingQueries
 from mac_policy.likelihood.estimate import estimated_log_prob
@@ -32,6 +32,26 @@ class RowModel(nn.Module):
         return self.model.num_variables
 
     @property
+    def rows_per_pass(self) -> int:
+        """The size of a network pass."""
+        return self.model.rows_per_pass
+
+    @rows_per_pass.setter
+    def rows_per_pass(self, rows: int) -> None:
+        self.model.rows_per_pass = rows
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The activation modes that the network was trained in; () where there are none."""
+        return self.factorization.modes if isinstance(self.factorization, StagedModes) else ()
+
+    def in_mode(self, mode: str) -> RowModel:
+        """The same model, asked along the paths of another mode (of staged activation)."""
+        if not isinstance(self.factorization, StagedModes):
+            raise ValueError(f"mode {mode!r}: this model is not trained in modes")
+        return RowModel(self.model, self.factorization.at(mode)).train(self.training)
+
+    @property
     def densities(self) -> tuple[str, ...]:
         """The names of what `log_prob` gives."""
         return tuple(views(self.model))
@@ -48,11 +68,13 @@ class RowModel(nn.Module):
         draws: Draws,
         generator: torch.Generator | None = None,
         energy_weight: float = 1.0,
+        missing: Tensor | None = None,
     ) -> Tensor:
-        """The mean loss of rows x (B, N). `energy_weight`: of a head with an energy, 0 while its proposal warms up."""
+        """The mean loss of rows x (B, N). `energy_weight`: of a head with an energy, 0 while its proposal warms up;
+        `missing` (B, N): values that are not there, and are neither shown nor asked for."""
         if isinstance(self.model.head, EnergyTilted):
             self.model.head.energy_weight = energy_weight
-        return self.model.loss(x, draws, generator=generator)
+        return self.model.loss(x, draws, generator=generator, missing=missing)
 
     @torch.no_grad()
     def log_prob(
@@ -95,11 +117,18 @@ class RowModel(nn.Module):
         """x with all that is not given drawn, as `AnyOrderModel.sample`."""
         return self.model.sample(x, given, factorization=self.factorization, **options)
 
+    def impute(
+        self, x: Tensor, seen: Tensor, *, num_samples: int = 1, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Draws of all that is not seen, given what is (B, S, N); what is seen stays as it is in x (B, N)."""
+        found = self.sample(x, seen, num_samples=num_samples, generator=generator)
+        return found.view(num_samples, *x.shape).transpose(0, 1)
+
 
 def rows_of(draws: Draws, rows: slice) -> Draws:
     """The draws of some rows of a batch."""
-    first, weights, mode = draws
-    return type(draws)(first[rows], weights[rows], None if mode is None else mode[rows])
+    parts: Any = (None if part is None else part[rows] for part in draws)
+    return type(draws)(*parts)
 
 
 def _same(generator: torch.Generator | None) -> torch.Generator | None:

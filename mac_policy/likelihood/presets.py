@@ -12,6 +12,7 @@ from rich.console import Console
 from mac_policy.checks import check_choice, check_count
 from mac_policy.data.rows import RowSet
 from mac_policy.data.sets import RANDOM_SPLITS, load_rows
+from mac_policy.likelihood.arms import ARMS
 from mac_policy.likelihood.batches import Variation
 from mac_policy.likelihood.comparison import Comparison
 from mac_policy.likelihood.queries import EvaluationSettings
@@ -20,7 +21,8 @@ from mac_policy.policies.settings import from_mapping
 from mac_policy.training.settings import TrainSettings
 
 KEYS = (
-    "data", "network", "path_network", "head", "order", "training", "variation", "energy_warmup", "evaluation", "seeds",
+    "data", "network", "path_network", "baselines", "head", "order", "regions", "training", "variation",
+    "energy_warmup", "evaluation", "seeds",
 )  # fmt: skip
 DATA_KEYS = ("name", "root", "download", "chunk", "train_rows", "valid_rows", "test_rows")
 
@@ -65,7 +67,7 @@ def make_comparison(
     data = dict(values["data"])
     for key in data:
         check_choice("key in data", key, DATA_KEYS)
-    networks = {"set": values.get("network"), "path": values.get("path_network")}
+    networks = {"set": values.get("network"), "path": values.get("path_network"), **baselines(values)}
     recipe = Recipe(
         training=from_mapping(TrainSettings, values["training"], "training settings"),
         variation=from_mapping(Variation, values.get("variation") or {}, "variation"),
@@ -83,7 +85,17 @@ def make_comparison(
         seeds=tuple(values["seeds"] if seeds is None else seeds),
         folder=folder,
         random_splits=data["name"] in RANDOM_SPLITS,
+        regions=values.get("regions") or {},
     )
+
+
+def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every baseline with the settings that a benchmark has for it, else its own defaults."""
+    said = values.get("baselines") or {}
+    names = [arm.network for arm in ARMS.values() if arm.is_baseline]
+    for name in said:
+        check_choice("baseline", name, names)
+    return {name: {"kind": name, **said.get(name, {})} for name in names}
 
 
 def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -> RowSet:

@@ -7,13 +7,13 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from mac_policy.checks import check_choice, check_count
-from mac_policy.core import AnyOrderModel
+from mac_policy.core import AnyOrderModel, Factorization, StagedModes
 from mac_policy.core.heads import (
     Bernoulli,
     Categorical,
@@ -50,8 +50,9 @@ class ModelSpec:
     """An arm's model.
 
     arm: its name in `ARMS`; shape, levels: of the rows, as `RowSet` has them; network: its `kind` in `NETWORKS` and
-    its sizes; head: its `kind` in `HEADS` and its settings; order: the canonical order, 'lexicographic', 'strided'
-    (with `stride`) or 'pixels' (pixel by pixel, the channels of one together).
+    its sizes, or in `BASELINES` and its settings; head: its `kind` in `HEADS` and its settings; order: the canonical
+    order, 'lexicographic', 'strided' (with `stride`) or 'pixels' (pixel by pixel, the channels of one together);
+    regions: further modes of staged activation of a table, each by the columns that are activated first.
     """
 
     arm: str
@@ -60,16 +61,22 @@ class ModelSpec:
     network: Mapping[str, Any]
     head: Mapping[str, Any]
     order: Mapping[str, Any] = field(default_factory=lambda: {"kind": "lexicographic"})
+    regions: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_choice("arm", self.arm, ARMS)
+        if self.regions and len(self.shape) != 1:
+            raise ValueError("regions are for tables: images have modes of their own")
 
     @property
     def num_variables(self) -> int:
         return math.prod(self.shape)
 
     def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        found = dataclasses.asdict(self)
+        if not self.regions:
+            del found["regions"]  # as specs were before there were any
+        return found
 
 
 def build(spec: ModelSpec, seed: int = 0) -> RowModel:
@@ -81,13 +88,45 @@ def build(spec: ModelSpec, seed: int = 0) -> RowModel:
     >>> build(ModelSpec("mac", (9,), None, {"kind": "mlp", "width": 8}, {"kind": "gaussian"})).num_variables
     9
     """
-    order = make_order(spec.shape, **spec.order)
-    factorization = ARMS[spec.arm].factorization(spec.num_variables, order)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
+        if ARMS[spec.arm].is_baseline:
+            return make_baseline(spec)
+        factorization = make_factorization(spec)
         head = make_head(spec)
         network = make_network(spec, head)
     return RowModel(AnyOrderModel(network, head, validate=False), factorization)
+
+
+def make_baseline(spec: ModelSpec) -> RowModel:
+    """One of `BASELINES`, which is asked as a RowModel is: it is built from `shape`, `head` and its own settings."""
+    from mac_policy.baselines import BASELINES
+
+    settings = dict(spec.network)
+    kind = check_choice("baseline", settings.pop("kind", None), BASELINES)
+    if kind != ARMS[spec.arm].network:
+        raise ValueError(f"the arm {spec.arm} is the baseline {ARMS[spec.arm].network}, not {kind}")
+    known = {"shape": spec.shape, "head": make_head(spec), "levels": spec.levels}
+    return cast(RowModel, _construct(BASELINES[kind], settings, known, kind))
+
+
+def make_factorization(spec: ModelSpec) -> Factorization:
+    """How an arm trains and walks."""
+    arm = ARMS[spec.arm]
+    if arm.factorization is not None:
+        return arm.factorization(spec.num_variables, make_order(spec.shape, **spec.order))
+    return staged_modes(spec, arm.modes or None)
+
+
+def staged_modes(spec: ModelSpec, names: tuple[str, ...] | None = None) -> StagedModes:
+    """Staged activation of rows of this shape in these modes (default: all there are).
+
+    Images are activated pixel by pixel, in the seven modes; tables at random, and by each of the `regions`.
+    """
+    if len(spec.shape) == 3:
+        return StagedModes(spec.shape[1:], names, channels=spec.shape[0])
+    regions = {"random": (), **spec.regions}
+    return StagedModes(spec.shape, {name: regions[name] for name in names or regions})
 
 
 def make_head(spec: ModelSpec) -> Head:
@@ -111,6 +150,7 @@ def make_network(spec: ModelSpec, head: Head) -> Network:
         "num_variables": spec.num_variables,
         "num_features": head.num_features,
         "num_params": head.num_params,
+        "num_modes": 0 if ARMS[spec.arm].modes is None else len(staged_modes(spec).modes),
     }
     network: Network = _construct(cls, settings, known, "network")
     return network
