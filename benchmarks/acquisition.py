@@ -1,0 +1,66 @@
+"""How long it takes to know what every variable of a table's row would tell about the target.
+
+    python benchmarks/acquisition.py
+
+All candidates of one row of 9 columns, 256 draws each, nothing seen yet: the most candidates there are. Wall clock on
+`--threads` threads, for arms with the networks and heads that configs/benchmark/energy.yaml may ask for; asked for are
+50 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mac_policy.core.acquisition import information_gain
+from mac_policy.likelihood.spec import ModelSpec, build
+from mac_policy.provenance import run_record, write_json
+
+COLUMNS = 9
+ASKED_MS = 50.0
+MLP = {"kind": "mlp", "residual": True, "width": 128, "depth": 4}
+MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "mac, Gaussian, 3 x 32": ("mac", {"kind": "mlp", "width": 32, "depth": 3}, {"kind": "gaussian"}),
+    "mac, mixture of 10, residual 4 x 128": ("mac", MLP, {"kind": "mixture", "num_components": 10}),
+    "ardm, mixture of 10, residual 4 x 128": ("ardm", MLP, {"kind": "mixture", "num_components": 10}),
+}
+
+
+def measure(spec: ModelSpec, num_samples: int, repeats: int) -> list[float]:
+    """Milliseconds of each repetition, after three to warm up."""
+    model, generator = build(spec).eval(), torch.Generator().manual_seed(0)
+    x, target = torch.zeros(1, COLUMNS), torch.arange(COLUMNS) == COLUMNS - 1
+    taken = []
+    for _ in range(repeats + 3):
+        began = time.perf_counter()
+        information_gain(model, x, target & False, target, num_samples=num_samples, generator=generator)
+        taken.append(1000 * (time.perf_counter() - began))
+    return taken[3:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/acquisition-speed"))
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    models = {}
+    for name, (arm, network, head) in MODELS.items():
+        taken = measure(ModelSpec(arm, (COLUMNS,), None, network, head), options.samples, options.repeats)
+        p50, p95 = np.percentile(taken, [50, 95])
+        models[name] = {"latency_ms": {"p50": p50, "p95": p95}}
+        print(f"{name}: {p50:.1f} ms at the median, {p95:.1f} ms at the 95th percentile (asked: {ASKED_MS:.0f} ms)")
+    settings = {key: value for key, value in vars(options).items() if key != "out"}
+    record = run_record(0) | {"settings": settings, "asked_ms": ASKED_MS, "models": models}
+    print(write_json(options.out / "results.json", record))
+
+
+if __name__ == "__main__":
+    main()
