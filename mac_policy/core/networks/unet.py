@@ -8,7 +8,7 @@ from torch.nn.functional import silu
 
 from mac_policy.core.networks.base import SetNetwork, check_multiple, check_sizes, small_output
 from mac_policy.core.networks.embeddings import Conditions
-from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, group_norm
+from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
 
 
 class UNet(SetNetwork):
@@ -95,17 +95,14 @@ class UNet(SetNetwork):
         self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
     ) -> Tensor:
         visible = self._visible(features, evidence, encoded, mode)
-        channels, height, width = self.shape
-        values = visible.view(-1, channels, height, width, self.num_features)
-        values = values.permute(0, 1, 4, 2, 3).flatten(1, 2)  # (B, C F, H, W)
+        values = as_planes(visible, self.shape)
         bits = evidence.view(-1, *self.shape).to(values.dtype)
         embedding = self.conditions(evidence, mode)
         if encoded is not None:
             embedding = embedding + encoded
         hidden = self.expand(self.input(torch.cat([values, bits], 1), embedding))
         hidden = self._through(hidden, embedding)
-        params: Tensor = self.output(silu(self.norm(hidden)))
-        return params.view(-1, channels, self.num_params, height * width).transpose(2, 3).flatten(1, 2)
+        return as_variables(self.output(silu(self.norm(hidden))), self.shape[0])
 
     def _through(self, hidden: Tensor, embedding: Tensor) -> Tensor:
         skips = [hidden]
