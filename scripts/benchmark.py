@@ -14,9 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from mac_policy.checks import check_choice
+from mac_policy.likelihood.arms import FIGURE_3
 from mac_policy.likelihood.comparison import RESULTS, Comparison
 from mac_policy.likelihood.presets import KEYS, chosen, make_comparison
-from mac_policy.likelihood.report import results_tables, write_curves
+from mac_policy.likelihood.report import paper_table, results_tables, write_curves
 from mac_policy.training.setup import make_fabric
 
 BENCHMARKS = Path(__file__).parents[1] / "configs" / "benchmark"
@@ -26,30 +27,48 @@ BENCHMARKS = Path(__file__).parents[1] / "configs" / "benchmark"
 @clean_errors
 def main(config: DictConfig) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    comparison = make(config)
-    fabric = make_fabric(comparison.recipe.training)
-    with fabric.rank_zero_first():  # the first process may have to fetch the data
-        print_once(fabric, str(comparison.load(comparison.seeds[0])))
-    record = comparison.run(fabric, resume=config.resume)
-    if fabric.is_global_zero:
-        report(comparison, record)
-
-
-def make(config: DictConfig) -> Comparison:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    benchmark = read_benchmark(plain["benchmark"])
+    comparisons = make(plain, benchmark)
+    fabric = make_fabric(comparisons[0].recipe.training)
+    records = [run(comparison, fabric, plain["resume"]) for comparison in comparisons]
+    if fabric.is_global_zero:
+        report(comparisons, records, benchmark.get("table"))
+
+
+def make(plain: dict[str, Any], benchmark: dict[str, Any]) -> list[Comparison]:
+    """The comparison, or one for each of the data sets of a benchmark that has several."""
     changes = {key: plain[key] for key in KEYS if key in plain}
-    values = chosen(read_benchmark(plain["benchmark"]), plain["preset"], changes)
-    name = plain["name"] or f"{plain['benchmark']}-{plain['preset']}"
-    return make_comparison(name, values, plain["arms"], Path(plain["runs"]) / name)
+    arms = plain["arms"] or benchmark.get("arms") or FIGURE_3
+    known = benchmark.get("sets")
+    if not known:
+        if plain["sets"]:
+            raise ValueError(f"the benchmark {plain['benchmark']} has one data set: it takes no sets")
+        values = chosen(benchmark, plain["preset"], changes)
+        name = plain["name"] or f"{plain['benchmark']}-{plain['preset']}"
+        return [make_comparison(name, values, arms, Path(plain["runs"]) / name)]
+    found = []
+    for each in plain["sets"] or known:
+        data = {**changes["data"], "name": check_choice("data set", each, known)}
+        values = chosen(benchmark, plain["preset"], {**changes, "data": data})
+        name = f"{plain['name'] or plain['benchmark']}-{each}-{plain['preset']}"
+        found.append(make_comparison(name, values, arms, Path(plain["runs"]) / name))
+    return found
 
 
 def read_benchmark(name: str) -> dict[str, Any]:
     """configs/benchmark/<name>.yaml: a base and its presets."""
-    names = sorted(path.stem for path in BENCHMARKS.glob("[!_]*.yaml"))
+    names = sorted(path.relative_to(BENCHMARKS).with_suffix("").as_posix() for path in BENCHMARKS.rglob("[!_]*.yaml"))
     found: dict[str, Any] = OmegaConf.to_container(
         OmegaConf.load(BENCHMARKS / f"{check_choice('benchmark', name, names)}.yaml")
     )  # type: ignore[assignment]
     return found
+
+
+def run(comparison: Comparison, fabric: Fabric, resume: bool) -> dict[str, Any]:
+    with fabric.rank_zero_first():  # the first process may have to fetch the data
+        print_once(fabric, str(comparison.load(comparison.seeds[0])))
+    return comparison.run(fabric, resume=resume)
 
 
 def print_once(fabric: Fabric, text: str) -> None:
@@ -57,14 +76,18 @@ def print_once(fabric: Fabric, text: str) -> None:
         print(text)
 
 
-def report(comparison: Comparison, record: dict[str, Any]) -> None:
-    scale = 1 / math.log(2) if record["better"] == "lower" else -float(record["dataset"]["variables"])
-    curves = write_curves(record, comparison.folder, scale, comparison.folder / "curves.png")
+def report(comparisons: list[Comparison], records: list[dict[str, Any]], table: dict[str, Any] | None) -> None:
     console = Console(width=None if Console().is_terminal else 200)
-    for table in results_tables(record):
-        console.print(table)
-    print(f"curves: {curves}")
-    print(comparison.folder / RESULTS)
+    for comparison, record in zip(comparisons, records, strict=True):
+        scale = 1 / math.log(2) if record["better"] == "lower" else -float(record["dataset"]["variables"])
+        curves = write_curves(record, comparison.folder, scale, comparison.folder / "curves.png")
+        for each in results_tables(record):
+            console.print(each)
+        print(f"curves: {curves}")
+    if table:
+        console.print(paper_table(records, **table))
+    for comparison in comparisons:
+        print(comparison.folder / RESULTS)
 
 
 if __name__ == "__main__":

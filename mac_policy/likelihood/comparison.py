@@ -99,7 +99,7 @@ class Comparison:
         discrete = rows.levels is not None
         by_arm = {arm: [o for o in outcomes if o.arm == arm] for arm in self.arms}
         values = {
-            arm: [o.metrics(rows.num_variables, discrete) for o in found]
+            arm: [o.metrics(rows.num_variables, discrete, in_nats=rows.levels == 2) for o in found]
             for arm, found in by_arm.items()
             if found and not any(o.diverged for o in found)
         }

@@ -23,6 +23,8 @@ class RowModel(nn.Module):
     `forward` is the loss of a batch, so that it can be trained by any loop and on any number of processes.
     """
 
+    any_query = True  # and not whole rows alone
+
     def __init__(self, model: AnyOrderModel, factorization: Factorization) -> None:
         super().__init__()
         self.model, self.factorization = model, factorization

@@ -20,9 +20,11 @@ from torch import Tensor
 from mac_policy.data.rows import RowSet
 from mac_policy.likelihood.evaluate import log_likelihoods
 from mac_policy.likelihood.model import RowModel
-from mac_policy.likelihood.queries import EvaluationSettings, evaluation_queries
+from mac_policy.likelihood.queries import EvaluationSettings, Queries, evaluation_queries
 from mac_policy.likelihood.run import LIKELIHOOD
 from mac_policy.policies import atomic
+
+AT_RANDOM = "-at-random"
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,18 @@ class Outcome:
     asked: Mapping[str, Tensor] | None = None
     diverged: str | None = None
 
-    def metrics(self, num_variables: int, discrete: bool) -> dict[str, NDArray[np.float64]]:
+    def metrics(self, num_variables: int, discrete: bool, in_nats: bool = False) -> dict[str, NDArray[np.float64]]:
         """Test rows' numbers (R,) by name, of the head's own density under the query's name, of others behind it.
 
         Discrete: bits, lower is better. 'joint' and 'marginal' are divided by the number N of variables (as the
         papers do, whatever number a marginal asks for); 'conditional' and those 'per_asked' are bits for each variable
-        that was asked for.
+        that was asked for. `in_nats` adds the joint in nats a row, the custom for binary images.
         Real numbers: log-likelihoods in nats, higher is better.
         """
         found: dict[str, NDArray[np.float64]] = {}
         for key, values in (self.log_likelihood or {}).items():
-            query, density = key.split(".")
-            name = query if density == "model" else f"{query}_{density}"
+            query, density = key.rsplit(".", 1)
+            name = query if density == "model" else f"{query}_{density.removeprefix('model-')}"
             nats = values.numpy()
             if not discrete:
                 found[name] = nats
@@ -58,6 +60,8 @@ class Outcome:
             asked = (self.asked or {})[query].double().numpy()
             if query in ("joint", "marginal"):
                 found[name] = -nats / (num_variables * math.log(2))
+            if query == "joint" and in_nats:
+                found[f"{name}_nats"] = -nats
             if query != "joint":
                 suffix = "_per_asked" if query == "marginal" else ""
                 found[f"{name}{suffix}"] = per_asked(-nats / math.log(2), asked)
@@ -84,8 +88,12 @@ def evaluate(
     """The likelihoods of the test rows, from the folder where they are already there."""
     count = min(settings.rows or len(rows.test), len(rows.test))
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
+    if not settings.missing:
+        del said["missing"]  # as it was before there were such patterns
     facts = json.loads(json.dumps({"evaluation": said, "rows": count, "sha256": rows.sha256, "note": rows.note}))
-    queries = evaluation_queries(count, rows.num_variables, settings)
+    queries = evaluation_queries(count, rows.shape, settings)
+    if not model.any_query:
+        queries = {"joint": queries["joint"]}
     found = fabric.broadcast(_kept(folder / LIKELIHOOD, facts) if fabric.is_global_zero else None)
     if found is None:
         found = _measured(model, rows, settings, queries, fabric, seed)
@@ -98,7 +106,7 @@ def evaluate(
     asked = {name: query.query.sum(1) for name, query in queries.items()}
     bad = next((key for key, values in tensors.items() if not bool(torch.isfinite(values).all())), None)
     if bad is not None:
-        return Outcome(arm, seed, diverged=f"the likelihood of {bad.split('.')[0]} queries is no finite number")
+        return Outcome(arm, seed, diverged=f"the likelihood of {bad.rsplit('.', 1)[0]} queries is no finite number")
     return Outcome(arm, seed, evaluation_seconds=seconds, log_likelihood=tensors, asked=asked)
 
 
@@ -108,11 +116,22 @@ def _measured(
     begun = time.perf_counter()
     tensors: dict[str, Tensor] = {}
     for name, asked in queries.items():
-        values = log_likelihoods(
-            model, rows.test, asked, fabric=fabric, seed=seed, orders=settings.orders, steps=settings.steps
-        )
-        tensors |= {f"{name}.{density}": nats for density, nats in values.items()}
+        for suffix, asks in in_modes(model, asked).items():
+            values = log_likelihoods(
+                asks, rows.test, asked, fabric=fabric, seed=seed, orders=settings.orders, steps=settings.steps
+            )
+            tensors |= {f"{name}.{density}{suffix}": nats for density, nats in values.items()}
     return tensors, time.perf_counter() - begun
+
+
+def in_modes(model: RowModel, asked: Queries) -> dict[str, RowModel]:
+    """The model in the mode that fills last what is asked, '' of its density's name, and as it is (at random).
+
+    What is asked in no mode, or of a model without it, is asked of the model as it is.
+    """
+    if asked.mode is None or asked.mode not in getattr(model, "modes", ()):
+        return {"": model}
+    return {"": model.in_mode(asked.mode), AT_RANDOM: model}
 
 
 def _kept(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Tensor], float] | None:

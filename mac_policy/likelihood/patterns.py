@@ -22,7 +22,36 @@ REGIONS = {
     "interior": "exterior",
     "exterior": "interior",
 }
+# The mode that fills the region last which a pattern leaves out, and was trained for it.
+MODES = {
+    "left": "right-left",
+    "right": "left-right",
+    "top": "bottom-top",
+    "bottom": "top-bottom",
+    "interior": "interior",
+    "exterior": "exterior",
+}
+SHARED = ("random", "end", "middle")  # these leave out a share, written behind: 'random-0.5'
 PATTERNS = ("random", "alternate", "end", "middle", *REGIONS)
+
+
+def split_pattern(text: str) -> tuple[str, float]:
+    """The pattern and the share that it leaves out, where it has one.
+
+    >>> from mac_policy.likelihood.patterns import split_pattern
+    >>> split_pattern("random-0.5"), split_pattern("left")
+    (('random', 0.5), ('left', 0.5))
+    """
+    kind, _, share = str(text).partition("-")
+    check_choice("pattern of what is missing", kind, PATTERNS)
+    if (kind in SHARED) != bool(share):
+        raise ValueError(
+            f"pattern {text!r}: {', '.join(SHARED)} leave out a share, written as random-0.5; no other does"
+        )
+    try:
+        return kind, float(share or 0.5)
+    except ValueError as error:
+        raise ValueError(f"pattern {text!r}: the share {share!r} is no number") from error
 
 
 def given_by_pattern(

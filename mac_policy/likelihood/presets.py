@@ -90,12 +90,12 @@ def make_comparison(
 
 
 def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every baseline with the settings that a benchmark has for it, else its own defaults."""
+    """Every baseline on the benchmark's set network, with the settings that there are for it, else its defaults."""
     said = values.get("baselines") or {}
     names = [arm.network for arm in ARMS.values() if arm.is_baseline]
     for name in said:
         check_choice("baseline", name, names)
-    return {name: {"kind": name, **said.get(name, {})} for name in names}
+    return {name: {"kind": name, "network": values.get("network"), **said.get(name, {})} for name in names}
 
 
 def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -> RowSet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,16 +12,18 @@ from torch import Tensor
 
 from mac_policy.checks import check_choice, check_count
 from mac_policy.core.masks import Bernoulli, MaskDistribution, UniformCardinality
+from mac_policy.likelihood.patterns import MODES, given_by_pattern, split_pattern
 from mac_policy.training.streams import stream
 
 CONDITIONAL_EVIDENCE = ("uniform", "bernoulli")
 
 
 class Queries(NamedTuple):
-    """One of each row. (R, N) bool both."""
+    """One of each row. (R, N) bool both. mode: of staged activation, which fills what is asked last."""
 
     query: Tensor
     given: Tensor
+    mode: str | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class EvaluationSettings:
     orders: random orders that an arm with random paths averages over
     cardinalities: further marginals, of exactly so many variables each
     conditional: the evidence of conditional queries, 'uniform' in its cardinality or 'bernoulli' with probability 1/2
+    missing: patterns of what is missing, asked for given all else: 'left', 'interior', 'random-0.5' (see `patterns`)
     curve_rows, curve_steps: the same for the curve along training, on validation rows
     rows_per_pass: the size of a network pass
     """
@@ -38,6 +42,7 @@ class EvaluationSettings:
     orders: int = 1
     cardinalities: tuple[int, ...] = ()
     conditional: str = "uniform"
+    missing: tuple[str, ...] = ()
     curve_rows: int = 64
     curve_steps: int = 8
     rows_per_pass: int = 512
@@ -48,6 +53,13 @@ class EvaluationSettings:
         for name in ("orders", "curve_rows", "curve_steps", "rows_per_pass"):
             check_count(f"evaluation {name}", getattr(self, name))
         check_choice("conditional evidence", self.conditional, CONDITIONAL_EVIDENCE)
+        for pattern in self.missing:
+            split_pattern(pattern)
+        if self.orders > 1 and self.steps:
+            raise ValueError(
+                f"evaluation orders={self.orders} averages probabilities of whole paths: it needs steps=0 (all of "
+                f"them), got steps={self.steps}"
+            )
 
 
 def joint(rows: int, num_variables: int) -> Queries:
@@ -72,11 +84,20 @@ def conditional(rows: int, num_variables: int, evidence: str = "uniform") -> Que
     return Queries(~given, given)
 
 
-def evaluation_queries(rows: int, num_variables: int, settings: EvaluationSettings) -> dict[str, Queries]:
+def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
+    """What is missing by a pattern, given all the rest."""
+    kind, share = split_pattern(pattern)
+    given = given_by_pattern(kind, share, rows, shape, stream(0, f"missing {pattern}"))
+    return Queries(~given, given, MODES.get(kind))
+
+
+def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
     """All that is asked of test rows, by name. The masks are the same for every arm and seed."""
+    num_variables = math.prod(shape)
     found = {"joint": joint(rows, num_variables), "marginal": marginal(rows, num_variables)}
     found["conditional"] = conditional(rows, num_variables, settings.conditional)
-    return found | {f"marginal-{c}": marginal(rows, num_variables, c) for c in cardinalities(settings, num_variables)}
+    found |= {f"marginal-{c}": marginal(rows, num_variables, c) for c in cardinalities(settings, num_variables)}
+    return found | {f"missing-{pattern}": missing(rows, shape, pattern) for pattern in settings.missing}
 
 
 def curve_queries(rows: int, num_variables: int) -> dict[str, Queries]:

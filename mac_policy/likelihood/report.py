@@ -21,13 +21,23 @@ from mac_policy.training.run import METRICS
 PANELS = ("joint", "marginal")
 AXES = {"step": "step", "seconds": "seconds of training"}
 
-DENSITIES = {"": "", "_proposal": " (the proposal's density)", "_grid": " (normalised on a grid)"}
+DENSITIES = {
+    "": "",
+    "_proposal": " (the proposal's density)",
+    "_grid": " (normalised on a grid)",
+    "_ratio": " (as a ratio of marginals)",
+}
+
+
+def about_suffix(name: str) -> str:
+    """Which density a metric's name ends with, '' for the head's own."""
+    return next((suffix for suffix in DENSITIES if suffix and name.endswith(suffix)), "")
 
 
 def results_tables(record: Mapping[str, Any]) -> list[Table]:
     """A table for each density: the head's own, of energy heads also the proposal's and that on a grid."""
-    known = next((list(arm["metrics"]) for arm in record["arms"].values() if "metrics" in arm), [])
-    own = [name for name in known if not name.endswith(("_proposal", "_grid"))]
+    known = list(dict.fromkeys(name for arm in record["arms"].values() for name in arm.get("metrics", ())))
+    own = [name for name in known if not about_suffix(name)]
     if not known:
         return [results_table(record, ["joint", "marginal", "conditional"], "")]
     return [
@@ -48,7 +58,7 @@ def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -
     )
     table.add_column("arm", no_wrap=True)
     for name in (*shown, "seeds", "train s"):
-        shortened = name.removesuffix("_proposal").removesuffix("_grid").replace("_", " ")
+        shortened = name.removesuffix(about_suffix(name)).replace("_", " ")
         table.add_column(shortened, justify="right")
     for name, arm in arms.items():
         ends = [str(len(arm["training_seeds"])), f"{np.mean(arm['train_seconds']):.0f}"]
@@ -56,11 +66,46 @@ def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -
             table.add_row(name, *["diverged"] * len(shown), *ends)
             continue
         paired = record["paired"].get(f"{name} - {first}", {})
-        table.add_row(name, *(_cell(arm["metrics"][column], paired.get(column)) for column in shown), *ends)
+        table.add_row(name, *(_cell(arm["metrics"].get(column), paired.get(column)) for column in shown), *ends)
     return table
 
 
-def _cell(found: Mapping[str, Any], difference: Mapping[str, Any] | None) -> str:
+def paper_table(
+    records: Sequence[Mapping[str, Any]],
+    title: str,
+    metric: str,
+    paper: Mapping[str, Mapping[str, float]],
+    sign: float = 1,
+) -> Table:
+    """One metric of every data set, mean and standard deviation over the seeds, and a paper's numbers behind it.
+
+    paper: for each data set the published number of each arm, and of models that are not here.
+    """
+    table = Table(title=title)
+    table.add_column("arm", no_wrap=True)
+    for record in records:
+        table.add_column(record["dataset"]["name"], justify="right")
+        table.add_column("paper", justify="right")
+    arms = list(dict.fromkeys(name for record in records for name in record["arms"]))
+    others = [name for numbers in paper.values() for name in numbers if name not in arms]
+    for name in (*arms, *dict.fromkeys(others)):
+        cells = []
+        for record in records:
+            ours = record["arms"].get(name, {}).get("metrics", {}).get(metric)
+            theirs = paper.get(record["dataset"]["name"], {}).get(name)
+            cells += [_spread(ours["per_seed"], sign) if ours else "", "" if theirs is None else f"{theirs:.2f}"]
+        table.add_row(name, *cells)
+    return table
+
+
+def _spread(per_seed: Sequence[float], sign: float) -> str:
+    deviation = f" ± {np.std(per_seed, ddof=1):.2f}" if len(per_seed) > 1 else ""
+    return f"{sign * np.mean(per_seed):.2f}{deviation}"
+
+
+def _cell(found: Mapping[str, Any] | None, difference: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
     text = f"{found['mean']:.4f} [{found['ci95'][0]:.4f}, {found['ci95'][1]:.4f}]"
     if difference is None:
         return text
@@ -82,9 +127,12 @@ def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Pa
         shared = min((len(curve["step"]) for curve in curves if curve), default=0)
         if not shared:
             continue
-        columns = {key: np.array([curve[key][:shared] for curve in curves if curve]) for key in (*AXES, *PANELS)}
+        there = [key for key in (*AXES, *PANELS) if all(key in curve for curve in curves if curve)]
+        columns = {key: np.array([curve[key][:shared] for curve in curves if curve]) for key in there}
         for row, axis in zip(panels, AXES, strict=True):
             for panel, query in zip(row, PANELS, strict=True):
+                if query not in columns:
+                    continue
                 draw_curve(panel, columns[axis].mean(0), scale * columns[query], f"C{number}", name)
     for row, label in zip(panels, AXES.values(), strict=True):
         for panel, query in zip(row, PANELS, strict=True):

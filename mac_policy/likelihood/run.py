@@ -104,11 +104,16 @@ class ArmRun(Run[RowModel]):
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """Nats a variable of joint and marginal queries on validation rows; the marginal is `validation_loss`."""
+        """Nats a variable of joint and marginal queries on validation rows; the marginal is `validation_loss`.
+
+        The joint is, of a model that answers nothing else.
+        """
         settings = self.recipe.evaluation
         count = min(settings.curve_rows, len(self.data.valid))
         found = {}
         for name, queries in curve_queries(count, self.data.num_variables).items():
+            if name != "joint" and not self.model.any_query:
+                continue
             values = log_likelihoods(
                 self.average,
                 self.data.valid,
@@ -118,7 +123,7 @@ class ArmRun(Run[RowModel]):
                 steps=settings.curve_steps,
             )["model"]
             found[name] = -float(values.mean()) / self.data.num_variables
-        return {**found, "validation_loss": found["marginal"]}
+        return {**found, "validation_loss": found.get("marginal", found["joint"])}
 
     def write_model(self, facts: Mapping[str, Any]) -> None:
         checkpoint.save(self.average, self.spec, self.folder, self.data.record(), facts, self.identity)

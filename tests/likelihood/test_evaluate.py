@@ -32,7 +32,7 @@ class Pretend:
 def test_the_shares_of_several_processes_add_up_to_the_work_of_one(arm, steps):
     rows = letters(test=3 * CHUNK + 5)
     model = far_from_uniform(build(spec(arm)))
-    for queries in evaluation_queries(len(rows.test), N, EvaluationSettings()).values():
+    for queries in evaluation_queries(len(rows.test), (N,), EvaluationSettings()).values():
         ask = {"seed": 1, "steps": steps}
         whole = log_likelihoods(model, rows.test, queries, fabric=one_process(), **ask)["model"]
         shares = [log_likelihoods(model, rows.test, queries, fabric=Pretend(r, 3), **ask)["model"] for r in range(3)]
@@ -49,7 +49,7 @@ def test_evaluation_leaves_the_training_mode_as_it_was():
 
 def test_the_masks_are_the_same_every_time_and_follow_their_laws():
     settings = EvaluationSettings(cardinalities=(2, 5))
-    first, second = (evaluation_queries(3000, N, settings) for _ in range(2))
+    first, second = (evaluation_queries(3000, (N,), settings) for _ in range(2))
     assert list(first) == ["joint", "marginal", "conditional", "marginal-2", "marginal-5"]
     for name in first:
         assert torch.equal(first[name].query, second[name].query)
