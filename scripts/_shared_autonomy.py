@@ -57,6 +57,8 @@ def make_plan(config: DictConfig) -> Plan:
     for entry in several(config.operator_dims):
         operator = make_operator(config, OperatorDims.parse(entry, space.shape[0]))
         operator.check(space)
+        if str(operator.dims) in operators:
+            raise ValueError(f"operator_dims = {config.operator_dims} asks for {operator.dims} twice")
         operators[str(operator.dims)] = operator
     names = listed(config, "arms") if config.arms is not None else runs.usual_arms(seeds, operator)
     arms = check_arms(names, runs)

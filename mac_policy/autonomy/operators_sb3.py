@@ -77,4 +77,7 @@ def algorithm_of(path: Path) -> str:
             return name
     if "policy_delay" in data:
         return "TD3" if data["policy_delay"] > 1 else "DDPG"
-    return "A2C"
+    module = str(data.get("policy_class", {}).get("__module__"))
+    if module == "stable_baselines3.common.policies" and "normalize_advantage" in data:
+        return "A2C"
+    raise ValueError(f"{path} has a policy of {module}, which is none of {', '.join(ALGORITHMS)}")

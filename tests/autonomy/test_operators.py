@@ -231,6 +231,12 @@ def test_a_checkpoint_tells_its_algorithm(name, tmp_path):
     np.testing.assert_array_equal(loaded(seen).values, model.predict(seen, deterministic=True)[0])
 
 
+def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path):
+    sb3.DQN("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [8]}, buffer_size=10).save(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"stable_baselines3\.dqn\.policies, which is none of A2C, DDPG"):
+        algorithm_of(tmp_path / "model.zip")
+
+
 def test_the_registry_makes_every_kind(models, tmp_path):
     folder = save_policy(make("bc"), tmp_path / "bc")
     for kind in OPERATORS:

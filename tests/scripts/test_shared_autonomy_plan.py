@@ -27,3 +27,9 @@ def test_every_specification_of_dims_has_a_folder_of_its_own():
     given = ["0", "[0]", "[0,2,4,8]", "[10,11]", "random-4", "random-4-step"]
     assert len({slug(dims) for dims in given}) == len(given)
     assert slug("[0,2,4,8]") == "0248"
+
+
+def test_dims_that_are_asked_for_twice_are_refused(tmp_path):
+    save_all(tmp_path)
+    with pytest.raises(ValueError, match=r"asks for \[0\] twice"):
+        plan(f"runs={tmp_path}", "operator_dims=[[0],[0]]")
