@@ -18,13 +18,15 @@ def group_norm(channels: int) -> nn.GroupNorm:
 
 def as_planes(features: Tensor, shape: tuple[int, int, int]) -> Tensor:
     """``(B, C H W, F)`` features of the variables of an image of ``shape`` (C, H, W) to ``(B, C F, H, W)``."""
-    planes: Tensor = features.view(-1, *shape, features.shape[-1]).permute(0, 1, 4, 2, 3)
+    planes = features.view(-1, *shape, features.shape[-1]).permute(0, 1, 4, 2, 3)
     return planes.flatten(1, 2)
 
 
 def as_variables(planes: Tensor, channels: int) -> Tensor:
     """``(B, C P, H, W)`` to the parameters of every variable, ``(B, C H W, P)``."""
-    return planes.unflatten(1, (channels, -1)).flatten(3).transpose(2, 3).flatten(1, 2)
+    batch, outputs, height, width = planes.shape
+    params = planes.view(batch, channels, outputs // channels, height * width)
+    return params.transpose(2, 3).flatten(1, 2)
 
 
 class ConvBlock(nn.Module):
