@@ -19,6 +19,9 @@ from mac_policy.core.task import Task, in_fewer_steps, portions
 from mac_policy.core.training import check_kind, known_and_weights
 
 
+VARIABLES_PER_PASS = 65_536
+
+
 class AnyOrderModel(nn.Module):
     """A network that reads evidence and a head that turns its output into univariate conditionals.
 
@@ -40,18 +43,20 @@ class AnyOrderModel(nn.Module):
     with what it has read kept in a `cache`. Set networks train on `factorization.training_masks(n, generator)`, path
     networks on `factorization.training_queries(n, generator)`; all else is the same for both.
 
-    `rows_per_pass` bounds the memory of log_prob: conditionals of different rows and steps share network passes.
+    `rows_per_pass` bounds the size of a network pass in log_prob, which conditionals of different rows and steps share;
+    by default it is as many rows as have 65,536 variables, and at least 16: larger passes leave a processor's cache.
     `validate=False` skips the checks of values in hot loops; shapes are always checked. A `generator` is one of the
     CPU, wherever the model is: paths and values are drawn there and moved.
     """
 
     def __init__(
-        self, network: Network, head: Head, *, rows_per_pass: int = 1024, validate: bool = True, cache: bool = True
+        self, network: Network, head: Head, *, rows_per_pass: int | None = None, validate: bool = True, cache: bool = True
     ) -> None:
         super().__init__()
         self.network, self.head = network, head
         self.num_variables: int = check_count("the network's num_variables", network.num_variables)
-        self.rows_per_pass = check_count("rows_per_pass", rows_per_pass)
+        usual = max(16, VARIABLES_PER_PASS // self.num_variables)
+        self.rows_per_pass = check_count("rows_per_pass", usual if rows_per_pass is None else rows_per_pass)
         self.validate = validate
         self.cache = cache
 
