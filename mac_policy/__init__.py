@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mac_policy.core.model import AnyOrderModel
     from mac_policy.core.staged import StagedModes
     from mac_policy.data.demonstrations import Demonstrations, Episode
+    from mac_policy.imputer.estimator import Imputer
     from mac_policy.policies.base import Policy
     from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
     from mac_policy.policies.registry import POLICIES, make_policy
@@ -33,6 +34,7 @@ _HOME = {
     "CheckpointError": "policies.checkpoint",
     "Demonstrations": "data.demonstrations",
     "Episode": "data.demonstrations",
+    "Imputer": "imputer.estimator",
     "MaskTuned": "core.factorization",
     "Policy": "policies.base",
     "PolicyState": "policies.state",
@@ -56,6 +58,7 @@ __all__ = [
     "CheckpointError",
     "Demonstrations",
     "Episode",
+    "Imputer",
     "MaskTuned",
     "Policy",
     "PolicyState",

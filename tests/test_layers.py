@@ -16,6 +16,8 @@ MAY_IMPORT = {  # a part of the library: the parts it may use
     "training": {"checks", "core", "data", "policies", "training", "provenance"},
     "baselines": {"checks", "core", "baselines"},
     "likelihood": {"checks", "core", "baselines", "data", "likelihood", "policies", "training", "provenance"},
+    "acquisition": {"acquisition", "checks", "core", "data", "likelihood", "policies", "training", "provenance"},
+    "imputer": {"checks", "core", "imputer", "likelihood", "training"},
     "autonomy": {"checks", "core", "data", "policies", "autonomy", "provenance"},
     "checks": set(),
     "provenance": set(),

@@ -7,6 +7,9 @@ from the model's own conditionals: x_i ~ p(. | x_seen), then x_target ~ p(. | x_
 
 Its expectation is the mean over x_i of KL(p(x_target | x_i, x_seen) || p(x_target | x_seen)): unbiased, and never
 negative, also for a model whose conditionals do not agree with one joint law. A single draw may well be negative.
+
+A model that has a joint law and draws whole rows at once, as one with a latent vector does, gives x_i and x_target in
+one draw that serves all candidates (`joint=True`): the same expectation for less than half of the work.
 """
 
 from __future__ import annotations
@@ -51,6 +54,7 @@ def information_gain(
     candidates: Tensor | None = None,
     *,
     num_samples: int = 256,
+    joint: bool = False,
     rows_per_pass: int = 16384,
     generator: torch.Generator | None = None,
 ) -> Tensor:
@@ -58,7 +62,8 @@ def information_gain(
 
     x: values (B, N), of which only the seen ones are read. seen, target, candidates: bool (B, N), or (N,) for all rows;
     by default everything that is neither seen nor target is a candidate. All pairs of a row and a candidate are
-    answered together, `rows_per_pass` draws of them at a time.
+    answered together, `rows_per_pass` draws of them at a time. joint: whether one draw of whole rows serves all
+    candidates; otherwise each draws its own answer.
 
     >>> import torch
     >>> from mac_policy.core.acquisition import information_gain
@@ -77,42 +82,44 @@ def information_gain(
     """
     num_samples, rows_per_pass = check_count("num_samples", num_samples), check_count("rows_per_pass", rows_per_pass)
     seen, target, candidates = check_question(model, x, seen, target, candidates)
-    row, variable = candidates.nonzero(as_tuple=True)  # (P,) pairs of a row and what it may look at
-    drawn = _draws(model, torch.where(seen, x, torch.zeros_like(x)), seen, num_samples, generator)  # (S, B, N)
+    x = torch.where(seen, x, torch.zeros_like(x))
+    # Without `joint` every variable is drawn on its own: one pass of an any-order model.
+    drawn = model.sample(x, seen, num_samples=num_samples, steps=None if joint else 1, generator=generator)
+    drawn = drawn.view(num_samples, *x.shape)  # (S, B, N)
+    untold = _log_prob(model, drawn, target, seen, generator).mean(0) if joint else None  # (B,)
     gains = drawn.new_full(x.shape, -torch.inf)
+    row, variable = candidates.nonzero(as_tuple=True)  # (P,) pairs of a row and what it may look at
     portion = max(1, rows_per_pass // num_samples)
     for rows, variables in zip(row.split(portion), variable.split(portion), strict=True):
         looked = torch.zeros_like(seen[rows]).scatter(1, variables[:, None], True)  # (P, N)
-        gained = _gain(model, drawn[:, rows], seen[rows], looked, target[rows], generator)
+        before, after, asked, answers = seen[rows], seen[rows] | looked, target[rows], drawn[:, rows]
+        if untold is None:
+            answers = _answered(model, answers, after, asked, generator)
+            less = _log_prob(model, answers, asked, before, generator).mean(0)
+        else:
+            less = untold[rows]
+        gained = _log_prob(model, answers, asked, after, generator).mean(0) - less
         gains[rows, variables] = gained.to(gains.dtype)
     return gains
 
 
-def _draws(
-    model: ConditionalModel, x: Tensor, seen: Tensor, num_samples: int, generator: torch.Generator | None
+def _answered(
+    model: ConditionalModel, drawn: Tensor, given: Tensor, target: Tensor, generator: torch.Generator | None
 ) -> Tensor:
-    """Draws of x_i ~ p(. | x_seen), each variable on its own: one pass of an any-order model. (S, B, N)"""
-    drawn = model.sample(x, seen, num_samples=num_samples, steps=1, generator=generator)
-    return drawn.view(num_samples, *x.shape)
-
-
-def _gain(
-    model: ConditionalModel,
-    drawn: Tensor,
-    seen: Tensor,
-    looked: Tensor,
-    target: Tensor,
-    generator: torch.Generator | None,
-) -> Tensor:
-    """The mean log-ratio over draws (S, P, N) of the variable that is `looked` at. (P,)"""
-    count, pairs, _ = drawn.shape
-    before, after, target = (mask.repeat(count, 1) for mask in (seen, seen | looked, target))
-    known = torch.where(after, drawn.reshape(count * pairs, -1), 0)
+    """Draws (S, P, N) with the target drawn anew from p(. | what is given (P, N))."""
+    count = len(drawn)
     together = None if bool((target.sum(1) > 1).any()) else 1  # several targets are drawn along their path
-    answers = model.sample(known, after, steps=together, generator=generator)
-    told = model.log_prob(answers, target, after, generator=generator)["model"]
-    untold = model.log_prob(answers, target, before, generator=generator)["model"]
-    return (told - untold).view(count, pairs).mean(0)
+    known = torch.where(given, drawn, torch.zeros_like(drawn)).flatten(0, 1)
+    return model.sample(known, given.repeat(count, 1), steps=together, generator=generator).view_as(drawn)
+
+
+def _log_prob(
+    model: ConditionalModel, x: Tensor, query: Tensor, given: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """log p(x_query | x_given) of draws (S, P, N) under masks (P, N). (S, P)"""
+    count, rows, _ = x.shape
+    found = model.log_prob(x.flatten(0, 1), query.repeat(count, 1), given.repeat(count, 1), generator=generator)
+    return found["model"].view(count, rows)
 
 
 @torch.no_grad()
@@ -123,6 +130,7 @@ def greedy_order(
     *,
     shared: bool = False,
     num_samples: int = 256,
+    joint: bool = False,
     rows_per_pass: int = 16384,
     generator: torch.Generator | None = None,
 ) -> Tensor:
@@ -136,7 +144,14 @@ def greedy_order(
     chosen = []
     for _ in range(int((~target).sum())):
         gains = information_gain(
-            model, x, seen, target, num_samples=num_samples, rows_per_pass=rows_per_pass, generator=generator
+            model,
+            x,
+            seen,
+            target,
+            num_samples=num_samples,
+            joint=joint,
+            rows_per_pass=rows_per_pass,
+            generator=generator,
         )
         gains = gains.mean(0).expand_as(gains) if shared else gains
         chosen.append(gains.argmax(1))

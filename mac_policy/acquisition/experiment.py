@@ -1,0 +1,169 @@
+"""Every arm of a comparison, asked which variable to look at next; what was measured before is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from rich.console import Console
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mac_policy.acquisition.curves import measured_curves
+from mac_policy.acquisition.settings import ORDERS, AcquisitionSettings
+from mac_policy.acquisition.summary import summarised
+from mac_policy.data.rows import RowSet
+from mac_policy.likelihood import checkpoint
+from mac_policy.likelihood.arms import ARMS
+from mac_policy.likelihood.comparison import Comparison
+from mac_policy.likelihood.evaluate import row_tensor
+from mac_policy.policies import atomic
+from mac_policy.provenance import run_record, write_json
+
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one trained arm gave: its curves, or why there are none."""
+
+    arm: str
+    seed: int
+    seconds: float = 0.0
+    tensors: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    diverged: str | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """comparison: of arms on a table, trained where its folder does not hold them yet; target: the columns to be
+    known, of all N; folder: where results go."""
+
+    comparison: Comparison
+    settings: AcquisitionSettings
+    folder: Path
+    target: Sequence[int] = (-1,)
+
+    def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
+        """The record, which is written anew after every arm."""
+        found: list[Measured] = []
+        record: dict[str, Any] = {}
+        for seed in self.comparison.seeds:
+            rows = self.comparison.load(seed)
+            for arm in self.comparison.arms:
+                found.append(self.run_arm(arm, seed, rows, fabric, resume=resume, quiet=quiet))
+                record = self.record(found, rows)
+                write_json(self.folder / RESULTS, record)
+        return record
+
+    def run_arm(
+        self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
+    ) -> Measured:
+        outcome = self.comparison.run_arm(arm, seed, rows, fabric, quiet=quiet)
+        if outcome.diverged:
+            return Measured(arm, seed, diverged=outcome.diverged)
+        trained = self.comparison.arm_folder(arm, seed)
+        path, facts = self.folder / f"{arm}-s{seed}.safetensors", self.facts(trained, rows)
+        kept = read_kept(path, facts) if resume else None
+        if kept is None:
+            kept = self.measure(arm, seed, rows, trained)
+            atomic.write_tensors(path, kept[0], {"facts": json.dumps(facts), "seconds": json.dumps(kept[1])})
+            Console(quiet=quiet).print(f"{arm}, seed {seed}: acquisition in {kept[1]:.0f} s", highlight=False)
+        return Measured(arm, seed, kept[1], kept[0])
+
+    def measure(self, arm: str, seed: int, rows: RowSet, trained: Path) -> tuple[dict[str, Tensor], float]:
+        """The curves of a trained arm, and the seconds it took."""
+        begun, model = time.perf_counter(), checkpoint.load(trained)[0]
+        joint = ARMS[arm].is_baseline
+        if hasattr(model, "importance_samples"):
+            model.importance_samples = self.settings.importance_samples
+        model.rows_per_pass = max(model.rows_per_pass, 4096)
+        count = self.settings.rows or len(rows.test)
+        test = row_tensor(rows.test, np.arange(min(count, len(rows.test))))
+        train = row_tensor(rows.train, np.arange(min(self.settings.shared_rows, len(rows.train))))
+        target = target_mask(self.target, rows.num_variables)
+        tensors = measured_curves(model, train, test, target, self.settings, seed=seed, joint=joint)
+        return tensors, time.perf_counter() - begun
+
+    def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
+        """What decides the numbers of an arm and seed."""
+        config = checkpoint.read_config(trained)
+        found: dict[str, Any] = json.loads(
+            json.dumps(
+                {
+                    "settings": dataclasses.asdict(self.settings),
+                    "target": sorted(target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist()),
+                    "identity": config["identity"],
+                    "steps": config["training"]["steps"],
+                }
+            )
+        )
+        return found
+
+    def record(self, found: Sequence[Measured], rows: RowSet) -> dict[str, Any]:
+        """The content of results.json."""
+        by_arm = {arm: [m for m in found if m.arm == arm] for arm in self.comparison.arms}
+        said = {
+            "benchmark": self.comparison.name,
+            "target": target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist(),
+            "unit": {"rmse": "standard deviations of the target", "nll": "nats"},
+            "settings": dataclasses.asdict(self.settings),
+            "orders": {name: ORDERS[name] for name in self.settings.orders},
+            "arms": {arm: self.arm_record(arm, of_arm) for arm, of_arm in by_arm.items() if of_arm},
+        }
+        return run_record(None, rows.record()) | json.loads(json.dumps(said))
+
+    def arm_record(self, arm: str, found: Sequence[Measured]) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "about": ARMS[arm].about,
+            "training_seeds": [m.seed for m in found],
+            "checkpoints": [str(self.comparison.arm_folder(arm, m.seed)) for m in found],
+            "acquisition_seconds": [round(m.seconds, 1) for m in found],
+        }
+        if any(m.diverged for m in found):
+            return record | {"diverged": {str(m.seed): m.diverged for m in found if m.diverged}}
+        arrays: list[dict[str, NDArray[np.float64]]] = [
+            {key: value.numpy() for key, value in m.tensors.items()} for m in found
+        ]
+        rows = [len(of_seed["random.nll"]) for of_seed in arrays]
+        return record | {"rows": rows, **summarised(arrays, self.settings.orders)}
+
+
+def target_mask(target: Sequence[int], num_variables: int) -> Tensor:
+    """The columns (negative ones count from the last) as a mask. (N,) bool
+
+    >>> from mac_policy.acquisition.experiment import target_mask
+    >>> target_mask([-1], 3)
+    tensor([False, False,  True])
+    """
+    mask = torch.zeros(num_variables, dtype=torch.bool)
+    for column in target:
+        if isinstance(column, bool) or not isinstance(column, int) or not -num_variables <= column < num_variables:
+            raise ValueError(f"target must list columns in {-num_variables}..{num_variables - 1}, got {column!r}")
+        mask[column] = True
+    if not mask.any() or mask.all():
+        raise ValueError(f"target must be some of the {num_variables} columns, not {'all' if mask.any() else 'none'}")
+    return mask
+
+
+def read_kept(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Tensor], float] | None:
+    """What was measured before of the same weights with the same settings; None where nothing was."""
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if json.loads(metadata.get("facts", "null")) != facts:
+                return None
+            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(metadata["seconds"])  # noqa: SIM118
+    except SafetensorError:
+        return None

@@ -1,0 +1,55 @@
+"""Which variable to look at next: errors of a target against how many are known. `--help` explains each option."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+import hydra
+from _cli import clean_errors
+from benchmark import make, read_benchmark
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from mac_policy.acquisition.experiment import RESULTS, Experiment
+from mac_policy.acquisition.report import results_table, write_plot
+from mac_policy.acquisition.settings import AcquisitionSettings
+from mac_policy.checks import check_choice
+from mac_policy.data.uci import UCI_SHAPES
+from mac_policy.policies.settings import from_mapping
+from mac_policy.training.setup import make_fabric
+
+
+@hydra.main(config_path="../configs", config_name="acquire", version_base=None)
+@clean_errors
+def main(config: DictConfig) -> None:
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    experiment = experiment_of(config)
+    print(experiment.comparison.load(experiment.comparison.seeds[0]))
+    record = experiment.run(make_fabric(experiment.comparison.recipe.training), resume=config.resume)
+    Console(width=None if Console().is_terminal else 220).print(results_table(record))
+    print(f"curves: {write_plot(record, experiment.folder / 'curves.png')}")
+    print(experiment.folder / RESULTS)
+
+
+def experiment_of(config: DictConfig) -> Experiment:
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    table = check_choice("table", plain["benchmark"]["base"].get("data", {}).get("name"), UCI_SHAPES)
+    names = [field.name for field in dataclasses.fields(AcquisitionSettings)]
+    preset = plain["presets"][check_choice("preset", plain["preset"], plain["presets"])]
+    settings = preset | {name: plain[name] for name in names if plain.get(name) is not None}
+    recipe = read_benchmark(plain["recipe"])
+    changes = {key: plain[key] for key in ("arms", "preset", "seeds", "runs", "data", "training")}
+    asked = {"benchmark": plain["recipe"], "sets": [table] if "sets" in recipe else None, "name": None, **changes}
+    return Experiment(
+        make(asked, recipe)[0],
+        from_mapping(AcquisitionSettings, settings, "settings of acquisition"),
+        Path(plain["out"]) / f"{table}-{plain['preset']}",
+        plain["target"],
+    )
+
+
+if __name__ == "__main__":
+    main()
