@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import hydra
 import numpy as np
@@ -13,10 +12,8 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from mac_policy.checks import check_count, check_positive
-from mac_policy.data.rows import RowSet
-from mac_policy.data.sets import RANDOM_SPLITS
 from mac_policy.data.text8 import decode
-from mac_policy.likelihood.checkpoint import load, read_config
+from mac_policy.likelihood.checkpoint import load
 from mac_policy.likelihood.evaluate import row_tensor
 from mac_policy.likelihood.infill import (
     check_text,
@@ -29,7 +26,7 @@ from mac_policy.likelihood.infill import (
 )
 from mac_policy.likelihood.model import RowModel
 from mac_policy.likelihood.patterns import HOLE, given_by_pattern
-from mac_policy.likelihood.presets import load_for_seed
+from mac_policy.likelihood.presets import rows_of_arm
 from mac_policy.likelihood.spec import ModelSpec
 
 
@@ -80,14 +77,8 @@ def images(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
 def test_rows(config: DictConfig, default: int) -> Tensor:
     """The first test rows of the data that the arm was trained on."""
     count = check_count("rows", default if config.rows is None else config.rows)
-    rows = load_test(read_config(config.run), config.root)
+    rows = rows_of_arm(Path(config.run), config.root)
     return row_tensor(rows.test, np.arange(min(count, len(rows.test))))
-
-
-def load_test(described: dict[str, Any], root: str | None) -> RowSet:
-    name = described["dataset"]["name"]
-    data = {"name": name, "root": root} | ({"chunk": described["dataset"]["variables"]} if name == "text8" else {})
-    return load_for_seed(data, None, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
 
 
 if __name__ == "__main__":

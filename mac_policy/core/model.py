@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +80,7 @@ class AnyOrderModel(nn.Module):
             self.head.check(x, evidence)
         known = one_pass.all_at_once(evidence, factorization) if isinstance(self.network, PathNetwork) else evidence
         params = self._params(x, known, self._encode(context, len(x)), mode)
+        params = self.head.after(params, x, torch.zeros_like(evidence))
         conditionals: Conditional = self.head(params, generator=generator)
         return conditionals
 
@@ -113,6 +115,7 @@ class AnyOrderModel(nn.Module):
         if encoded is not None and rows_per_context > 1:
             encoded = encoded.repeat_interleave(rows_per_context, 0)
         params = self._params(read, known, encoded, masks.mode)
+        params = self.head.after(params, x, weights > 0)
         asked = weights.reshape(-1).nonzero()[:, 0]
         losses = self.head.loss(
             params.reshape(-1, params.shape[-1])[asked],
@@ -202,9 +205,20 @@ class AnyOrderModel(nn.Module):
             rows, item = row.unique_consecutive(return_inverse=True)
             part = task.rows(rows)
             params = self._params(x[rows], ranks[rows] < step, part.encoded, part.mode)
-            conditional = self.head(params[item, variable], variables=variable, generator=generator)
-            x[row, variable] = conditional.sample(temperature, generator).to(x.dtype)
+            for now in self._turns(variable):
+                after = self.head.after(params, x[rows], ranks[rows] == step)
+                asked = variable[now]
+                conditional = self.head(after[item[now], asked], variables=asked, generator=generator)
+                x[row[now], asked] = conditional.sample(temperature, generator).to(x.dtype)
         return x
+
+    def _turns(self, variables: Tensor) -> Iterator[slice | Tensor]:
+        """Which of the variables of a step are drawn one after another: all at once unless the head couples them."""
+        if self.head.num_turns == 1:
+            yield slice(None)
+            return
+        turn = self.head.turn(variables, self.num_variables)
+        yield from (turn == each for each in range(self.head.num_turns))
 
     def _path_log_prob(self, task: Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
         ranks = self._ranks(task, factorization, generator)
@@ -217,6 +231,7 @@ class AnyOrderModel(nn.Module):
             item, variable = (rank == steps[:, None]).nonzero(as_tuple=True)
             part = task.rows(rows)
             params = self.network(features[rows], rank < steps[:, None], part.encoded, part.mode)
+            params = self.head.after(params, task.x[rows], rank == steps[:, None])
             conditional = self.head(params[item, variable], variables=variable, generator=generator)
             parts.append(conditional.log_prob(task.x[rows[item], variable]))
             owners.append(rows[item])

@@ -33,10 +33,12 @@ class Published:
     """Folders that may hold the files, below a root, besides `name` and the root itself."""
     home: str | None = None
     """The cache's folder for downloads, where it is not `name`; one of the aliases."""
+    has_folder: bool = False
+    """Whether the files are told by the folder they are in alone; then a root itself is not taken for it."""
 
     @property
     def folders(self) -> tuple[str, ...]:
-        return (self.name, *self.aliases, "")
+        return (self.name, *self.aliases) if self.has_folder else (self.name, *self.aliases, "")
 
     def locate(self, root: str | Path | None = None, *, download: bool = False, console: Console | None = None) -> Path:
         """The folder with the files: in `root`, else in $MAC_DATA, else among those downloaded before.

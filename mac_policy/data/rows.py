@@ -87,7 +87,7 @@ class RowSet:
             rows: Rows = getattr(self, split)
             if count is None or check_count(f"{split} rows", count) >= len(rows):
                 continue
-            first: Any = rows.head(count) if isinstance(rows, JoinedRows) else rows[:count]
+            first: Any = rows.head(count) if hasattr(rows, "head") else rows[:count]
             found = replace(found, **{split: first})
             notes.append(f"first {count:,} of {len(rows):,} {split} rows")
         return replace(found, note="; ".join(notes))

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mac_policy.checks import check_choice
 from mac_policy.data.digits import load_binarized_mnist, load_fashion_mnist, load_mnist
+from mac_policy.data.folders import FOLDERS, load_folder
 from mac_policy.data.images import load_cifar10, load_imagenet32
 from mac_policy.data.rows import RowSet
 from mac_policy.data.tables import TABLES, load_table
@@ -24,6 +25,7 @@ SETS: dict[str, Callable[..., RowSet]] = {
     "binarized_mnist": load_binarized_mnist,
     "cifar10": load_cifar10,
     "imagenet32": load_imagenet32,
+    **{name: partial(load_folder, name) for name in FOLDERS},
     **{name: partial(load_table, name) for name in TABLES},
     **{name: partial(load_uci, name) for name in UCI_SHAPES},
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
+from mac_policy.checks import check_choice
 from mac_policy.likelihood.model import RowModel
 from mac_policy.likelihood.spec import ModelSpec, build
 from mac_policy.policies import atomic
@@ -79,6 +80,14 @@ def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[Row
     except RuntimeError as error:
         raise CheckpointError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {error}") from error
     return model.to(device).eval(), spec
+
+
+def load_arms(run: Path, seed: int, arms: Sequence[str] | None = None) -> dict[str, tuple[RowModel, ModelSpec]]:
+    """The trained arms of a benchmark's folder by name, in the order asked for (by default all that are there)."""
+    there = [path.parent.name.removesuffix(f"-s{seed}") for path in sorted(run.glob(f"*-s{seed}/{CONFIG}"))]
+    if not there:
+        raise CheckpointError(f"{run} holds no trained arm of seed {seed}: no <arm>-s{seed}/{CONFIG}")
+    return {check_choice("trained arm", arm, there): load(run / f"{arm}-s{seed}") for arm in arms or there}
 
 
 def spec_from(values: Mapping[str, Any]) -> ModelSpec:

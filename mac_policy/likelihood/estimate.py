@@ -54,6 +54,7 @@ def estimated_log_prob(
         rank = ranks[row]
         mode = None if modes is None else modes.to(x.device)[row]
         params = model.network(features[row], rank < now[:, None], None, mode)
+        params = model.head.after(params, x[row], rank == now[:, None])
         item, variable = (rank == now[:, None]).nonzero(as_tuple=True)
         conditional = model.head(params[item, variable], variables=variable, generator=generator)
         terms = conditional.log_prob(x[row[item], variable]).double()

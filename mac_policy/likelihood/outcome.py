@@ -20,7 +20,7 @@ from torch import Tensor
 from mac_policy.data.rows import RowSet
 from mac_policy.likelihood.evaluate import log_likelihoods
 from mac_policy.likelihood.model import RowModel
-from mac_policy.likelihood.queries import EvaluationSettings, Queries, evaluation_queries
+from mac_policy.likelihood.queries import QUERIES, EvaluationSettings, Queries, evaluation_queries
 from mac_policy.likelihood.run import LIKELIHOOD
 from mac_policy.policies import atomic
 
@@ -88,8 +88,9 @@ def evaluate(
     """The likelihoods of the test rows, from the folder where they are already there."""
     count = min(settings.rows or len(rows.test), len(rows.test))
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
-    if not settings.missing:
-        del said["missing"]  # as it was before there were such patterns
+    for later, default in (("missing", ()), ("queries", QUERIES)):
+        if said[later] == default:
+            del said[later]  # as facts were before there were such settings
     facts = json.loads(json.dumps({"evaluation": said, "rows": count, "sha256": rows.sha256, "note": rows.note}))
     queries = evaluation_queries(count, rows.shape, settings)
     if not model.any_query:

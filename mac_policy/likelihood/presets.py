@@ -14,6 +14,7 @@ from mac_policy.data.rows import RowSet
 from mac_policy.data.sets import RANDOM_SPLITS, load_rows
 from mac_policy.likelihood.arms import ARMS
 from mac_policy.likelihood.batches import Variation
+from mac_policy.likelihood.checkpoint import read_config
 from mac_policy.likelihood.comparison import Comparison
 from mac_policy.likelihood.queries import EvaluationSettings
 from mac_policy.likelihood.run import Recipe
@@ -107,3 +108,11 @@ def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -
     rows = load_rows(name, data.get("root"), download=data.get("download", False), console=console, **options)
     limits = {split: data.get(f"{split}_rows") for split in ("train", "valid", "test")}
     return rows.limited(**{split: count and check_count(f"{split}_rows", count) for split, count in limits.items()})
+
+
+def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
+    """The data that a trained arm was made for, in its split: all rows, whatever share it was trained on."""
+    described = read_config(folder)
+    name = described["dataset"]["name"]
+    data = {"name": name, "root": root} | ({"chunk": described["dataset"]["variables"]} if name == "text8" else {})
+    return load_for_seed(data, None, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)

@@ -15,6 +15,7 @@ from mac_policy.core.masks import Bernoulli, MaskDistribution, UniformCardinalit
 from mac_policy.likelihood.patterns import MODES, given_by_pattern, split_pattern
 from mac_policy.training.streams import stream
 
+QUERIES = ("joint", "marginal", "conditional")
 CONDITIONAL_EVIDENCE = ("uniform", "bernoulli")
 
 
@@ -29,6 +30,7 @@ class Queries(NamedTuple):
 @dataclass(frozen=True)
 class EvaluationSettings:
     """rows: test rows looked at (0: all); steps: of a path that are looked at (0: all; fewer are an unbiased estimate)
+    queries: which kinds are asked of test rows, of 'joint', 'marginal' and 'conditional'; the joint always is
     orders: random orders that an arm with random paths averages over
     cardinalities: further marginals, of exactly so many variables each
     conditional: the evidence of conditional queries, 'uniform' in its cardinality or 'bernoulli' with probability 1/2
@@ -39,6 +41,7 @@ class EvaluationSettings:
 
     rows: int = 0
     steps: int = 0
+    queries: tuple[str, ...] = QUERIES
     orders: int = 1
     cardinalities: tuple[int, ...] = ()
     conditional: str = "uniform"
@@ -53,6 +56,8 @@ class EvaluationSettings:
         for name in ("orders", "curve_rows", "curve_steps", "rows_per_pass"):
             check_count(f"evaluation {name}", getattr(self, name))
         check_choice("conditional evidence", self.conditional, CONDITIONAL_EVIDENCE)
+        for query in self.queries:
+            check_choice("query", query, QUERIES)
         for pattern in self.missing:
             split_pattern(pattern)
         if self.orders > 1 and self.steps:
@@ -94,8 +99,11 @@ def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
 def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
     """All that is asked of test rows, by name. The masks are the same for every arm and seed."""
     num_variables = math.prod(shape)
-    found = {"joint": joint(rows, num_variables), "marginal": marginal(rows, num_variables)}
-    found["conditional"] = conditional(rows, num_variables, settings.conditional)
+    found = {"joint": joint(rows, num_variables)}
+    if "marginal" in settings.queries:
+        found["marginal"] = marginal(rows, num_variables)
+    if "conditional" in settings.queries:
+        found["conditional"] = conditional(rows, num_variables, settings.conditional)
     found |= {f"marginal-{c}": marginal(rows, num_variables, c) for c in cardinalities(settings, num_variables)}
     return found | {f"missing-{pattern}": missing(rows, shape, pattern) for pattern in settings.missing}
 

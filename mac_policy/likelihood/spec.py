@@ -22,6 +22,7 @@ from mac_policy.core.heads import (
     Gaussian,
     GaussianMixture,
     Head,
+    PixelLogisticMixture,
 )
 from mac_policy.core.networks import MLP, Network, PathTransformer, Transformer, UNet
 from mac_policy.core.orders import lexicographic, strided
@@ -38,6 +39,7 @@ HEADS: dict[str, type[Head]] = {
     "categorical": Categorical,
     "bernoulli": Bernoulli,
     "logistic": DiscretizedLogisticMixture,
+    "pixels": PixelLogisticMixture,
     "gaussian": Gaussian,
     "mixture": GaussianMixture,
     "energy": EnergyTilted,
@@ -133,6 +135,7 @@ def make_head(spec: ModelSpec) -> Head:
     settings = dict(spec.head)
     cls = HEADS[check_choice("head", settings.pop("kind", None), HEADS)]
     known: dict[str, Any] = {"num_variables": spec.num_variables, "num_classes": spec.levels, "num_levels": spec.levels}
+    known["channels"] = spec.shape[0] if len(spec.shape) == 3 and ARMS[spec.arm].modes is not None else 1
     head: Head = _construct(cls, settings, known, "head")
     if head.discrete != (spec.levels is not None):
         values = "real numbers" if spec.levels is None else f"values 0..{spec.levels - 1}"

@@ -5,6 +5,7 @@ from mac_policy.core.heads.continuous import Gaussian, GaussianMixture
 from mac_policy.core.heads.discrete import Bernoulli, Categorical
 from mac_policy.core.heads.discretized import DiscretizedLogisticMixture
 from mac_policy.core.heads.energy import EnergyTilted
+from mac_policy.core.heads.pixels import PixelLogisticMixture
 
 __all__ = [
     "Bernoulli",
@@ -15,4 +16,5 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "Head",
+    "PixelLogisticMixture",
 ]

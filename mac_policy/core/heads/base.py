@@ -62,6 +62,19 @@ class Head(nn.Module, ABC):
     def valid(self, x: Tensor) -> Tensor:
         """``(...)`` bool: whether each value is one the head can have."""
 
+    @property
+    def num_turns(self) -> int:
+        """In how many turns variables are drawn that are answered in one step; one unless they depend on each other."""
+        return 1
+
+    def turn(self, variables: Tensor, num_variables: int) -> Tensor:
+        """``(...)`` the turn 0 .. num_turns - 1 in which each variable is drawn."""
+        return torch.zeros_like(variables)
+
+    def after(self, params: Tensor, x: Tensor, together: Tensor) -> Tensor:
+        """``(R, N, num_params)`` given the values x ``(R, N)`` of those `together` (bool) with an earlier turn."""
+        return params
+
     def loss(
         self,
         params: Tensor,

@@ -42,18 +42,7 @@ class DiscretizedLogisticConditional:
         return log_prob.masked_fill(~is_level(x, self.num_levels), -torch.inf)
 
     def _log_prob(self, level: Tensor, log_weights: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
-        half_bin = 1 / (self.num_levels - 1)
-        centre = level.to(means.dtype) * (2 * half_bin) - 1
-        inverse = (-log_scales).exp()
-        upper, lower = (centre + half_bin - means) * inverse, (centre - half_bin - means) * inverse
-        # sigmoid(u) - sigmoid(l) = sigmoid(u) sigmoid(-l) (1 - exp(l - u)), and each factor's logarithm is
-        # safe; the last one is missing where one of the edges is infinite.
-        first, last = level == 0, level == self.num_levels - 1
-        log_below = logsigmoid(upper).masked_fill(last, 0.0)
-        log_above = logsigmoid(-lower).masked_fill(first, 0.0)
-        log_inside = (-torch.expm1(-2 * half_bin * inverse)).log().expand(log_below.shape)
-        parts = log_below + log_above + log_inside.masked_fill(first | last, 0.0)
-        return (log_weights + parts).logsumexp(-1)
+        return (log_weights + component_log_probs(level, means, log_scales, self.num_levels)).logsumexp(-1)
 
     def log_prob_grid(self, points: Tensor) -> Tensor:
         level = as_index(points, self.num_levels)[:, None]
@@ -97,6 +86,21 @@ class DiscretizedLogisticConditional:
         return total
 
 
+def component_log_probs(level: Tensor, means: Tensor, log_scales: Tensor, num_levels: int) -> Tensor:
+    """log(F(upper edge) - F(lower edge)) of logistics (..., K), for levels that broadcast to them."""
+    half_bin = 1 / (num_levels - 1)
+    centre = level.to(means.dtype) * (2 * half_bin) - 1
+    inverse = (-log_scales).exp()
+    upper, lower = (centre + half_bin - means) * inverse, (centre - half_bin - means) * inverse
+    # sigmoid(u) - sigmoid(l) = sigmoid(u) sigmoid(-l) (1 - exp(l - u)), and each factor's logarithm is
+    # safe; the last one is missing where one of the edges is infinite.
+    first, last = level == 0, level == num_levels - 1
+    log_below = logsigmoid(upper).masked_fill(last, 0.0)
+    log_above = logsigmoid(-lower).masked_fill(first, 0.0)
+    log_inside = (-torch.expm1(-2 * half_bin * inverse)).log().expand(log_below.shape)
+    return log_below + log_above + log_inside.masked_fill(first | last, 0.0)
+
+
 class DiscretizedLogisticMixture(Head):
     """Integers 0..num_levels-1 (2..256 levels) by K logits, K means and K log scales.
 
@@ -131,7 +135,7 @@ class DiscretizedLogisticMixture(Head):
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> DiscretizedLogisticConditional:
-        logits, means, raw = self._read(params).chunk(3, -1)
+        logits, means, raw = self._read(params)[..., : 3 * self.num_components].chunk(3, -1)
         log_scales = bounded(raw + self.start, MIN_LOG_SCALE, MAX_LOG_SCALE)
         means = means + self.spread.to(means.dtype)
         return DiscretizedLogisticConditional(logits, means, log_scales, self.num_levels)

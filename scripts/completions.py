@@ -1,0 +1,44 @@
+"""Draw how the arms of a benchmark complete images (SFARM, Fig. 3 and 4). `--help` explains each option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hydra
+import numpy as np
+from _cli import clean_errors
+from omegaconf import DictConfig
+
+from mac_policy.checks import check_count, check_positive
+from mac_policy.likelihood.checkpoint import load_arms
+from mac_policy.likelihood.evaluate import row_tensor
+from mac_policy.likelihood.grids import completion_rows, completions, write_rows
+from mac_policy.likelihood.presets import rows_of_arm
+
+
+@hydra.main(config_path="../configs", config_name="completions", version_base=None)
+@clean_errors
+def main(config: DictConfig) -> None:
+    check_positive("temperature", config.temperature)
+    if config.run is None:
+        raise ValueError("run=... is missing: the folder of a benchmark, such as runs/benchmark/sfarm/mnist-cpu")
+    run = Path(config.run)
+    arms = load_arms(run, config.seed, config.arms)
+    spec = next(iter(arms.values()))[1]
+    if len(spec.shape) != 3 or spec.levels is None:
+        raise ValueError(f"{run} holds no arms for images, but for rows of shape {spec.shape}")
+    rows = rows_of_arm(run / f"{next(iter(arms))}-s{config.seed}", config.root)
+    x = row_tensor(rows.test, np.arange(min(check_count("images", config.images), len(rows.test))))
+    models = {name: model for name, (model, _) in arms.items()}
+    out = Path(config.out or run)
+    for figure in ("missing", "masks"):
+        patterns = list(config[figure])
+        given, fills = completions(
+            models, x, patterns, spec.shape, steps=config.steps, temperature=config.temperature, seed=config.seed
+        )
+        pictures = completion_rows(x, given, fills, spec.levels)
+        print(write_rows(out / f"completion_{figure}.png", pictures, spec.shape, spec.levels, columns=patterns))
+
+
+if __name__ == "__main__":
+    main()
