@@ -57,6 +57,7 @@ ARMS: dict[str, Arm] = {
     "mac-edge": tuned("w-MAC, every edge with its exact weight", cardinality_reweighting=False, weights="edge"),
     "mac-both": tuned("mac for marginal and conditional queries, half and half", query="both"),
     "mac-path": tuned("w-MAC by a path network: a whole path in one pass", network="path"),
+    "mac-path-both": tuned("mac-path for marginal and conditional queries", network="path", query="both"),
     "sfarm": Arm("staged activation in every mode (SFARM)", modes=()),
     "sfarm-uniform": Arm("sfarm with the random mode alone", modes=("random",)),
     "vae": Arm("a variational autoencoder", network="vae"),
