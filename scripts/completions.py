@@ -32,7 +32,9 @@ def main(config: DictConfig) -> None:
     models = {name: model for name, (model, _) in arms.items()}
     out = Path(config.out or run)
     for figure in ("missing", "masks"):
-        patterns = list(config[figure])
+        patterns = list(config[figure] or ())
+        if not patterns:
+            continue
         given, fills = completions(
             models, x, patterns, spec.shape, steps=config.steps, temperature=config.temperature, seed=config.seed
         )

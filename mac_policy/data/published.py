@@ -49,7 +49,7 @@ class Published:
         for candidate in (place / folder for place in roots for folder in self.folders):
             if self.is_in(candidate):
                 return candidate
-        if not download or root is not None:
+        if not download or root is not None or not self.downloads:
             raise ValueError(self.how_to_get(roots, root))
         target = self.target
         for entry in self.downloads:

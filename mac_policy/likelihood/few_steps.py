@@ -1,0 +1,115 @@
+"""How samples of images suffer from fewer network passes (SFARM, Fig. 7 and 8)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mac_policy.data.digest import file_sha256
+from mac_policy.data.rows import RowSet
+from mac_policy.data.sets import load_rows
+from mac_policy.likelihood.checkpoint import WEIGHTS
+from mac_policy.likelihood.feature_distance import feature_distance
+from mac_policy.likelihood.feature_network import FeatureNetwork, coarsened, train_feature_network
+from mac_policy.likelihood.model import RowModel
+from mac_policy.policies import atomic
+from mac_policy.training.streams import stream
+
+ROWS_AT_ONCE = 50  # drawn together, from random numbers of their own
+CLASSES_OF = {"binarized_mnist": "mnist"}  # the set whose classes the features are trained on, where it is another
+
+
+def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: int) -> Tensor:
+    """Images drawn from nothing in at most `steps` passes each, (count, N)."""
+    parts = []
+    for start in range(0, count, ROWS_AT_ONCE):
+        nothing = torch.zeros(min(ROWS_AT_ONCE, count - start), model.num_variables, dtype=torch.uint8)
+        parts.append(
+            model.sample(
+                nothing,
+                torch.zeros_like(nothing, dtype=torch.bool),
+                steps=min(steps, model.num_variables),
+                temperature=temperature,
+                generator=stream(seed, f"samples in {steps} steps", start),
+            )
+        )
+    return torch.cat(parts)
+
+
+def drawn_once(
+    model: RowModel, arm: Path, folder: Path, count: int, steps: int, *, temperature: float, seed: int
+) -> Tensor:
+    """The same, kept in the folder: read again where the weights and all that was asked are the same."""
+    path = folder / f"samples-{steps}.safetensors"
+    facts = {"weights": file_sha256(arm / WEIGHTS), "count": count, "temperature": temperature, "seed": seed}
+    kept = _kept(path, facts)
+    if kept is None:
+        kept = draw(model, count, steps, temperature=temperature, seed=seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic.write_tensors(path, {"samples": kept}, {"facts": json.dumps(facts)})
+    return kept
+
+
+def _kept(path: Path, facts: Mapping[str, Any]) -> Tensor | None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            if json.loads((file.metadata() or {}).get("facts", "null")) == facts:
+                found: Tensor = file.get_tensor("samples")
+                return found
+    except (FileNotFoundError, SafetensorError):
+        pass
+    return None
+
+
+def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:
+    """A classifier of these images, or of those they were made from, and its accuracy."""
+    name = CLASSES_OF.get(rows.name)
+    labelled = rows if name is None else load_rows(name, root)
+    return train_feature_network(labelled, levels=rows.levels, steps=steps)
+
+
+def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowSet) -> dict[str, Any]:
+    """From the samples to as many test images, and from these to as many others: the least to be reached.
+
+    Test images are taken from both ends, so that no image is in both sets while there are twice as many.
+    """
+    count = len(next(iter(samples.values())))
+    if 2 * count > len(rows.test):
+        raise ValueError(f"{count} samples want {2 * count} test images, there are {len(rows.test)}")
+    real = as_levels(rows, slice(0, count))
+    others = as_levels(rows, slice(len(rows.test) - count, len(rows.test)))
+    return {
+        "steps": {str(steps): feature_distance(network, drawn, real) for steps, drawn in samples.items()},
+        "between_test_images": feature_distance(network, others, real),
+    }
+
+
+def as_levels(rows: RowSet, index: slice) -> Tensor:
+    """Test images as a tensor (S, N) of their own levels."""
+    return coarsened(torch.from_numpy(rows.test[index].copy()), rows.levels or 256, rows.levels or 256)
+
+
+def write_distances(path: Path, found: Mapping[str, Any], about: str) -> Path:
+    """A PNG of the distance against the number of steps."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    steps: Sequence[int] = [int(step) for step in found["steps"]]
+    axes.plot(steps, list(found["steps"].values()), marker="o", label="samples")
+    axes.axhline(found["between_test_images"], color="grey", ls="--", label="other test images")
+    axes.set(xscale="log", xlabel="steps", ylabel="distance to test images", title=about)
+    axes.title.set_fontsize(8)
+    axes.legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    atomic.write_bytes(path, buffer.getvalue())
+    return path

@@ -1,0 +1,73 @@
+"""Draw images in fewer network passes and measure them (SFARM, Fig. 7 and 8). `--help` explains each option."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import hydra
+from _cli import clean_errors
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from mac_policy.checks import check_choice, check_count, check_positive
+from mac_policy.likelihood.checkpoint import load
+from mac_policy.likelihood.feature_distance import NAME
+from mac_policy.likelihood.few_steps import distances, drawn_once, features_for, write_distances
+from mac_policy.likelihood.grids import write_rows
+from mac_policy.likelihood.presets import rows_of_arm
+from mac_policy.provenance import run_record, write_json
+
+
+@hydra.main(config_path="../configs", config_name="few_steps", version_base=None)
+@clean_errors
+def main(config: DictConfig) -> None:
+    check_positive("temperature", config.temperature)
+    if config.run is None:
+        raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/cifar10-cpu/sfarm-s0")
+    preset = config.presets[check_choice("preset", config.preset, list(config.presets))]
+    count = check_count("samples", config.samples or preset.samples, 2)
+    arm = Path(config.run)
+    out = Path(config.out or arm / "few_steps")
+    model, spec = load(arm)
+    if len(spec.shape) != 3 or spec.levels is None:
+        raise ValueError(f"{arm} is no arm for images, but for rows of shape {spec.shape}")
+    rows = rows_of_arm(arm, config.root)
+    network, accuracy = features_for(rows, config.root, config.feature_steps or preset.feature_steps)
+    samples, seconds = {}, {}
+    for steps in sorted(check_count("steps", steps) for steps in config.steps):
+        begun = time.perf_counter()
+        samples[steps] = drawn_once(
+            model, arm, out, count, steps, temperature=config.temperature, seed=check_count("seed", config.seed, 0)
+        )
+        seconds[str(steps)] = round(time.perf_counter() - begun, 2)
+        print(f"{count} samples in {steps} steps: {seconds[str(steps)]} s")
+    write_rows(
+        out / "samples.png",
+        {f"{steps} steps": drawn[: config.shown] for steps, drawn in samples.items()},
+        spec.shape,
+        spec.levels,
+    )
+    found = distances(network, samples, rows)
+    write_distances(out / "distances.png", found, f"{spec.arm} on {rows.name}: {NAME}")
+    record = run_record(config.seed, rows.record())
+    record |= {
+        "arm": spec.arm,
+        "samples": count,
+        "temperature": config.temperature,
+        "distance": {"about": NAME, **found},
+    }
+    record |= {"seconds": seconds, "classifier": {"test_accuracy": accuracy}}
+    table = Table(title=f"{spec.arm} on {rows.name}, {count} samples: {NAME} (classifier: {accuracy:.1%} right)")
+    table.add_column("steps", justify="right")
+    table.add_column("distance", justify="right")
+    for steps, distance in found["steps"].items():
+        table.add_row(steps, f"{distance:.3f}")
+    table.add_row("test images", f"{found['between_test_images']:.3f}")
+    Console().print(table)
+    print(write_json(out / "results.json", record))
+
+
+if __name__ == "__main__":
+    main()

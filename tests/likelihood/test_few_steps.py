@@ -1,0 +1,69 @@
+"""Samples in few steps: drawn once, measured against test images."""
+
+import numpy as np
+import pytest
+import torch
+
+from mac_policy.data.rows import RowSet
+from mac_policy.likelihood import checkpoint
+from mac_policy.likelihood.feature_network import FeatureNetwork
+from mac_policy.likelihood.few_steps import distances, draw, drawn_once
+from mac_policy.likelihood.grids import completion_rows, completions, write_rows
+from mac_policy.likelihood.spec import ModelSpec, build
+
+from .helpers import MLP
+
+SPEC = ModelSpec("sfarm", (1, 8, 8), 2, MLP, {"kind": "bernoulli"})
+
+
+@pytest.fixture
+def arm(tmp_path):
+    model = build(SPEC).eval()
+    checkpoint.save(model, SPEC, tmp_path / "sfarm-s0", {}, {}, {})
+    return model, tmp_path / "sfarm-s0"
+
+
+def stripes(test=80):
+    rows = (np.arange(64) % 2)[None] ^ (np.random.default_rng(0).random((test, 64)) < 0.1)
+    return RowSet("stripes", rows, rows, rows.astype(np.uint8), (1, 8, 8), 2, "memory", "0" * 64)
+
+
+def test_samples_are_kept_and_drawn_anew_when_the_question_changes(arm):
+    model, folder = arm
+    first = drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0)
+    assert torch.equal(first, draw(model, 6, 4, temperature=1.0, seed=0))
+    assert first.shape == (6, 64)
+    model.forward = model.sample = None  # nothing can be drawn any more
+    assert torch.equal(drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0), first)
+    with pytest.raises(TypeError):
+        drawn_once(model, folder, folder / "few", 6, 4, temperature=0.5, seed=0)
+
+
+def test_noise_is_farther_from_the_test_images_than_they_are_from_each_other():
+    rows = stripes()
+    torch.manual_seed(0)
+    network = FeatureNetwork(rows.shape, 2)
+    noise = torch.randint(0, 2, (40, 64), dtype=torch.uint8)
+    alike = torch.from_numpy(rows.test[20:60].copy())
+    found = distances(network, {2: noise, 8: alike}, rows)
+    assert found["steps"]["2"] > 3 * found["between_test_images"]
+    assert found["steps"]["8"] < found["between_test_images"]  # half of them are the very images
+    with pytest.raises(ValueError, match="41 samples want 82 test images, there are 80"):
+        distances(network, {2: torch.zeros(41, 64)}, rows)
+
+
+def test_completions_keep_what_is_shown_and_arms_see_the_same_holes(arm, tmp_path):
+    model, _ = arm
+    x = torch.from_numpy(stripes().test[:2])
+    patterns = ["random-0.3", "left"]
+    given, fills = completions({"a": model, "b": model}, x, patterns, (1, 8, 8), steps=4)
+    assert given.shape == (2, 2, 64)
+    assert torch.equal(fills["a"], fills["b"])
+    kept = torch.where(given, fills["a"], x)
+    assert torch.equal(kept, x.expand(2, 2, 64))
+    rows = completion_rows(x, given, fills, 2)
+    assert [len(row) for row in rows.values()] == [4] * 4
+    left = rows["shown"][1].view(8, 8)  # the first image's second pattern
+    assert bool(((left[:, :4] > 0.4) & (left[:, :4] < 0.6)).all())
+    path = write_rows(tmp_path / "grid.png", rows, (1, 8, 8), 2, columns=patterns)
+    assert path.stat().st_size > 2000
