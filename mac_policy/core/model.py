@@ -51,7 +51,13 @@ class AnyOrderModel(nn.Module):
     """
 
     def __init__(
-        self, network: Network, head: Head, *, rows_per_pass: int | None = None, validate: bool = True, cache: bool = True
+        self,
+        network: Network,
+        head: Head,
+        *,
+        rows_per_pass: int | None = None,
+        validate: bool = True,
+        cache: bool = True,
     ) -> None:
         super().__init__()
         self.network, self.head = network, head
