@@ -19,7 +19,7 @@ from mac_policy.imputer.columns import Columns
 TINY = {"steps": 3, "width": 8, "depth": 1, "num_components": 2, "batch_size": 16, "random_state": 0}
 
 
-@parametrize_with_checks([Imputer(**TINY)], expected_failed_checks={})
+@parametrize_with_checks([Imputer(**TINY)])
 def test_scikit_learn_takes_it_for_an_estimator(estimator, check):
     check(estimator)
 
@@ -251,7 +251,7 @@ def test_all_rows_empty_and_columns_of_any_size():
     ("settings", "message"),
     [
         ({"factorization": "macc"}, "unknown factorization 'macc'; .* did you mean 'mac'"),
-        ({"steps": -1}, "steps must be a whole number of at least 0, got -1"),
+        ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
         ({"random_state": "1"}, "random_state must be None, a whole number"),
         ({"validation": 1.5}, "validation must be in"),
         ({"width": 0}, "width must be a whole number of at least 1, got 0"),

@@ -18,6 +18,7 @@ from mac_policy.imputer.seeds import seed_from
 from mac_policy.imputer.table import Floats, Table, check_same_columns, read_table
 from mac_policy.imputer.training import ARM, Recipe, trained_model
 from mac_policy.likelihood.model import RowModel
+from mac_policy.policies.settings import check_range
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
@@ -164,7 +165,6 @@ class Imputer(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.non_deterministic = False
         return tags
 
     # ---- what is between the table and the model ----
@@ -172,15 +172,16 @@ class Imputer(TransformerMixin, BaseEstimator):
     def _recipe(self) -> Recipe:
         check_choice("fill", self.fill, FILLS)
         check_choice("factorization", self.factorization, ARM)
-        held_out = self.validation > 0
+        steps = check_count("steps", self.steps)
+        check_range("validation", self.validation, 0.0, 0.9)
         training = TrainSettings(
-            steps=self.steps,
+            steps=steps,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             validation=self.validation,
-            validations=min(20, self.steps),
+            validations=min(20, steps),
             patience=8,
-            weights="best" if held_out else "last",
+            weights="best" if self.validation else "last",
             precision="fp32",
             save_seconds=1e9,
             accelerator=self.device,

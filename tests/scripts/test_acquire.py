@@ -1,0 +1,92 @@
+"""acquire.py as a user would run it, on a table made here."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from .helpers import run_script
+
+SMOKE = ("benchmark=yacht", "preset=smoke", "arms=[sfarm,miwae]", "seeds=[0,1]")
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory):
+    """A folder with a table like yacht, whose target is its first column and noise."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "data" / "yacht").mkdir(parents=True)
+    rows = np.random.default_rng(1).normal(size=(308, 7))
+    rows[:, -1] = rows[:, 0] + 0.1 * rows[:, -1]
+    (folder / "data" / "yacht" / "data.txt").write_text("\n".join(" ".join(f"{v:.4f}" for v in row) for row in rows))
+    return folder
+
+
+def run(user, *options):
+    return run_script("acquire.py", *options, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
+
+
+@pytest.fixture(scope="module")
+def done(user):
+    return run(user, *SMOKE)
+
+
+def test_it_leaves_a_table_results_and_a_picture(user, done):
+    code, out, err = done
+    assert code == 0, err
+    path = user / out.strip().splitlines()[-1]
+    assert path == user / "runs/acquire/yacht-smoke/results.json"
+    record = json.loads(path.read_text())
+    assert list(record["arms"]) == ["sfarm", "miwae"]
+    assert record["target"] == [6]
+    assert {"schema", "command", "created", "versions", "machine", "dataset"} <= set(record)
+    arm = record["arms"]["miwae"]
+    assert arm["training_seeds"] == [0, 1]
+    assert arm["rows"] == [6, 6]
+    for metric in ("rmse", "nll"):
+        assert list(arm[metric]["orders"]) == ["model", "shared", "fixed", "random"]
+        for found in arm[metric]["orders"].values():
+            assert len(found["mean"]) == len(found["ci95"]) == 7
+            assert 0 <= found["needed"]["mean"] <= 6
+    assert (path.parent / "curves.png").stat().st_size > 5000
+    assert re.search(r"sfarm +│ model", out)
+
+
+def test_the_same_command_again_measures_nothing_and_a_change_only_what_it_must(user, done):
+    code, out, err = run(user, *SMOKE)
+    assert code == 0, err
+    assert "acquisition in" not in out
+    assert "steps/s" not in out
+    code, out, err = run(user, *SMOKE, "random_orders=3")
+    assert code == 0, err
+    assert out.count("acquisition in") == 4
+    assert "steps/s" not in out
+
+
+def test_arms_that_benchmark_has_trained_are_taken_from_there(user, done):
+    options = ("benchmark=sfarm/tables", "preset=smoke", "sets=[yacht]", "arms=[ardm]", "seeds=[0]")
+    code, _, err = run_script("benchmark.py", *options, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
+    assert code == 0, err
+    code, out, err = run(user, "benchmark=yacht", "preset=smoke", "arms=[ardm]", "seeds=[0]", "out=runs/other")
+    assert code == 0, err
+    assert "steps/s" not in out
+    record = json.loads((user / "runs/other/yacht-smoke/results.json").read_text())
+    assert [(user / folder / "config.json").exists() for folder in record["arms"]["ardm"]["checkpoints"]] == [True]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("benchmark=text8",), "error: unknown table 'text8'; allowed are 'energy', 'yacht', 'concrete'"),
+        (("arms=[sfram]",), "error: unknown arm 'sfram'; .* did you mean 'sfarm'"),
+        (("target=[7]",), r"error: target must list columns in -7..6, got 7"),
+        (("orders=[model]",), "error: orders must be different ones, 'random' among them"),
+        (("preset=cup",), "error: unknown preset 'cup'; .* did you mean 'cpu'"),
+        (("num_sample=3",), "Could not override 'num_sample'"),
+    ],
+)
+def test_a_mistake_is_one_clean_message(user, options, message):
+    code, out, err = run(user, "benchmark=yacht", "preset=smoke", "out=runs/wrong", *options)
+    assert code != 0
+    assert re.search(message, out + err, re.DOTALL), err
+    assert "Traceback" not in err
