@@ -15,6 +15,7 @@ from mac_policy.checks import check_count, check_positive
 from mac_policy.data.text8 import decode
 from mac_policy.likelihood.checkpoint import load
 from mac_policy.likelihood.evaluate import row_tensor
+from mac_policy.likelihood.grids import in_mode_of
 from mac_policy.likelihood.infill import (
     check_text,
     fill_rows,
@@ -69,7 +70,8 @@ def images(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
     else:
         x = test_rows(config, 18)
     given = given_by_pattern(config.pattern, config.ratio, len(x), spec.shape, generator)
-    filled = fill_rows(model, x, given, steps=config.steps, temperature=config.temperature, generator=generator)
+    asked = in_mode_of(model, config.pattern) if config.mode is None else model.in_mode(config.mode)
+    filled = fill_rows(asked, x, given, steps=config.steps, temperature=config.temperature, generator=generator)
     out = Path(config.out) if config.out else Path(config.run) / "infill.png"
     print(write_picture(out, three_rows(x, given, filled, spec.shape, spec.levels or 2), config.zoom))
 
