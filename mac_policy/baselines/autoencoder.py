@@ -67,12 +67,12 @@ class TableDecoder(nn.Module):
         super().__init__()
         self.hidden = hidden_layers(latent_dim, width, depth, residual, dropout)
         self.output = nn.Linear(width, math.prod(shape) * num_params)
-        self.num_params = num_params
+        self.outputs = (math.prod(shape), num_params)
         small_output(self.output)
 
     def forward(self, z: Tensor) -> Tensor:
         out: Tensor = self.output(self.hidden(z))
-        return out.view(len(z), -1, self.num_params)
+        return out.view(-1, *self.outputs)
 
 
 class ImageEncoder(nn.Module):

@@ -153,8 +153,9 @@ class DDPM(Baseline):
     def _term(self, clean: Tensor, x: Tensor, noisy: Tensor, t: Tensor, schedule: Schedule) -> Tensor:
         """log p(x_0 | x_1) at time 1, else - KL(q(x_{t-1} | x_t, x_0) || p(x_{t-1} | x_t)). All t are 1, or none."""
         mean, variance = self._backwards(noisy, t, schedule)
-        if int(t[0]) == 1:
-            return self._log_prob_of_values(x, clean, mean, 0.5 * float(variance[0].log())).sum(1).double()
+        if bool((t == 1).all()):
+            log_std = 0.5 * math.log(float(schedule.beta(torch.tensor(1))))
+            return self._log_prob_of_values(x, clean, mean, log_std).sum(1).double()
         exact = schedule.posterior_mean(clean, noisy, t)
         return log_posterior_ratio(exact.double(), schedule.posterior_variance(t), mean.double(), variance)
 

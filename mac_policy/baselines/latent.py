@@ -133,7 +133,7 @@ class LatentModel(Baseline):
             self.head(self.decoder(code)).log_prob(row)
             for row, code in zip(rows.split(pieces), codes.split(pieces), strict=True)
         ]
-        return torch.cat(parts).view(len(x), count, -1)
+        return torch.cat(parts).view(len(x), count, self.num_variables)
 
     # ---- likelihoods ----
 
@@ -208,5 +208,4 @@ class LatentModel(Baseline):
             codes = torch.where(given[rows].any(1)[:, None, None], codes, normal(codes.shape, codes, generator))
             for code in codes.flatten(0, 1).split(self.rows_per_pass):
                 parts.append(self.head(self.decoder(code)).sample(temperature, generator))
-        drawn = torch.cat(parts) if parts else x.new_zeros(0, self.num_variables)
-        return drawn.view(len(x), num_samples, -1).transpose(0, 1)
+        return torch.cat(parts).view(len(x), num_samples, self.num_variables).transpose(0, 1)

@@ -124,6 +124,7 @@ def test_integers_stay_integers_and_rows_share_passes(name):
     table = make(name, "table")
     assert table.sample(torch.zeros(2, 5, dtype=torch.long), mask("00000")).is_floating_point()
     assert table.sample(torch.zeros(0, 5), mask("00000"), num_samples=2).shape == (2, 0, 5)
+    assert table.log_prob(torch.zeros(0, 5), mask("11111"), mask("00000"))["model"].shape == (0,)
 
 
 def test_wrong_settings_are_named():
