@@ -102,11 +102,10 @@ def load_folder(
     the validation images are the test images, as is the custom with ImageNet.
     """
     folder = FOLDERS[check_choice("image folder", name, FOLDERS)].locate(root, download=download, console=console)
-    train, valid, test = splits(folder)
-    shape = (3, size, size)
-    parts = (ImageFiles(paths, size) for paths in (train, valid, test))
-    digest = names_sha256(folder, [*train, *valid, *test])
-    return RowSet(name, *parts, shape=shape, levels=256, location=str(folder), sha256=digest)
+    paths = splits(folder)
+    train, valid, test = (ImageFiles(part, size) for part in paths)
+    digest = names_sha256(folder, [path for part in paths for path in part])
+    return RowSet(name, train, valid, test, (3, size, size), 256, str(folder), digest)
 
 
 def splits(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:

@@ -103,7 +103,9 @@ def evaluate(
             atomic.write_tensors(
                 folder / LIKELIHOOD, tensors, {"facts": json.dumps(facts), "seconds": json.dumps(seconds)}
             )
-    tensors, seconds = found
+    kept, seconds = found
+    # In the order of the queries, whatever order the file has them in.
+    tensors = {key: kept[key] for name in queries for key in kept if key.rsplit(".", 1)[0] == name}
     asked = {name: query.query.sum(1) for name, query in queries.items()}
     bad = next((key for key, values in tensors.items() if not bool(torch.isfinite(values).all())), None)
     if bad is not None:

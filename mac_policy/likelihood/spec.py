@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from mac_policy.baselines import BASELINES
 from mac_policy.checks import check_choice, check_count
 from mac_policy.core import AnyOrderModel, Factorization, StagedModes
 from mac_policy.core.heads import (
@@ -101,9 +102,8 @@ def build(spec: ModelSpec, seed: int = 0) -> RowModel:
 
 
 def make_baseline(spec: ModelSpec) -> RowModel:
-    """One of `BASELINES`, which is asked as a RowModel is: it is built from `shape`, `head` and its own settings."""
-    from mac_policy.baselines import BASELINES
-
+    """One of `BASELINES`, which is asked as a RowModel is: it is built from shape, levels, head, network
+    and its own settings."""
     settings = dict(spec.network)
     kind = check_choice("baseline", settings.pop("kind", None), BASELINES)
     if kind != ARMS[spec.arm].network:

@@ -154,6 +154,7 @@ def test_an_outcome_is_kept_and_asked_again_only_when_the_question_changes(tmp_p
     other = far_from_uniform(build(spec(), seed=9))  # would score differently
     again = ask(other, tmp_path)
     assert torch.equal(first.log_likelihood["joint.model"], again.log_likelihood["joint.model"])
+    assert list(first.log_likelihood) == list(again.log_likelihood)  # the columns of a table stay where they are
     assert ask(model, tmp_path, curve_rows=3).evaluation_seconds == first.evaluation_seconds
     fewer = ask(other, tmp_path, rows=5)
     assert len(fewer.log_likelihood["joint.model"]) == 5

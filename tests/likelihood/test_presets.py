@@ -18,11 +18,14 @@ NAMES = sorted(path.stem for path in FOLDER.glob("[!_]*.yaml"))
 SFARM = sorted(path.stem for path in (FOLDER / "sfarm").glob("*.yaml"))
 SHAPES = {
     "text8": (250,), "mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "binarized_mnist": (1, 28, 28),
-    "cifar10": (3, 32, 32), "imagenet32": (3, 32, 32),
+    "cifar10": (3, 32, 32), "imagenet32": (3, 32, 32), "celeba64": (3, 64, 64), "imagenet64": (3, 64, 64),
     **{name: (table.columns,) for name, table in TABLES.items()},
     **{name: (shape[1],) for name, shape in UCI_SHAPES.items()},
 }  # fmt: skip
-LEVELS = {"text8": 27, "mnist": 256, "fashion-mnist": 256, "binarized_mnist": 2, "cifar10": 256, "imagenet32": 256}
+LEVELS = {
+    "text8": 27, "mnist": 256, "fashion-mnist": 256, "binarized_mnist": 2, "cifar10": 256, "imagenet32": 256,
+    "celeba64": 256, "imagenet64": 256,
+}  # fmt: skip
 
 
 def read(name):
@@ -70,6 +73,46 @@ def test_the_papers_sizes_are_those_of_its_appendix(tmp_path):
         assert table["head"]["num_eval_samples"] == 100
         assert (table["network"]["depth"], table["network"]["residual"]) == (4, True)
         assert table["evaluation"]["cardinalities"] == [3, 5, 6] or table["evaluation"]["cardinalities"][:2] == [3, 5]
+
+
+def test_sfarms_sizes_are_those_of_its_table_4():
+    """Base channels, planes, layers, blocks, batch, epochs and components of the paper's appendix."""
+    table = {
+        "sfarm/mnist": (32, 32, 1, 4, 128, 300, None), "fashion-mnist": (32, 32, 1, 4, 128, 300, 1),
+        "sfarm/cifar10": (256, 128, 1, 32, 32, 3000, 30), "celeba64": (256, 128, 2, 16, 16, 3000, 30),
+        "imagenet64": (256, 128, 2, 16, 16, 20, 30),
+    }  # fmt: skip
+    for name, sizes in table.items():
+        values = chosen(read(name), "paper")
+        network, training = values["network"], values["training"]
+        found = (
+            *(network[key] for key in ("base_channels", "in_planes", "layers", "blocks")),
+            training["batch_size"],
+            training["epochs"],
+            values["head"].get("num_components"),
+        )
+        assert found == sizes, name
+        assert training["learning_rate"] == 2e-4
+    tables = chosen(read("sfarm/tables"), "paper")
+    assert tables["head"] == {"kind": "gaussian"}
+    assert {"width": 32, "depth": 3}.items() <= tables["network"].items()
+    assert (tables["training"]["batch_size"], tables["training"]["epochs"]) == (100, 2000)
+    assert tables["training"]["learning_rate"] == 1e-3
+
+
+@pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("name", SFARM)
+def test_sfarms_experiments_describe_comparisons_whose_arms_can_be_built(tmp_path, name, preset):
+    benchmark = read(f"sfarm/{name}")
+    for each in benchmark.get("sets", [None]):
+        values = chosen(benchmark, preset, {"data": {"name": each}})
+        data = values["data"]["name"]
+        comparison = make_comparison(name, values, benchmark["arms"], tmp_path)
+        assert data in benchmark["table"]["paper"]
+        for arm in benchmark["arms"] if preset == "smoke" else ():
+            network = comparison.networks[ARMS[arm].network]
+            spec = ModelSpec(arm, SHAPES[data], LEVELS.get(data), network, comparison.head, comparison.order)
+            assert build(spec).num_variables == spec.num_variables
 
 
 def test_the_options_that_a_user_can_change_are_all_settings(tmp_path):
