@@ -7,9 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from mac_policy.core.factorization import Factorization, MaskTuned
+from mac_policy.core.factorization import Factorization, UniformOrder, check_query, ranks_in_order
 from mac_policy.core.heads.continuous import MixtureConditional
-from mac_policy.core.masks import UniformCardinality
 from mac_policy.likelihood.model import RowModel
 from mac_policy.training.streams import stream
 
@@ -17,6 +16,19 @@ FILLS = ("mean", "median", "mode", "sample")
 ROWS = 2048  # rows that are answered together
 HALVINGS = 60
 PATHS = 4  # fixed random orders that a likelihood is averaged over, where orders are random
+
+
+class FixedOrder(UniformOrder):
+    """A model of random orders, asked along one order that is the same for all rows."""
+
+    deterministic = True
+
+    def __init__(self, order: Tensor) -> None:
+        super().__init__(len(order))
+        self.order = order
+
+    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return ranks_in_order(self.order, *check_query(query, given, self.num_variables))
 
 
 @torch.no_grad()
@@ -78,4 +90,4 @@ def _paths(model: RowModel, seed: int) -> list[Factorization]:
     if model.factorization.deterministic:
         return [model.factorization]
     n, generator = model.num_variables, stream(seed, "paths")
-    return [MaskTuned(UniformCardinality(n), torch.randperm(n, generator=generator)) for _ in range(PATHS)]
+    return [FixedOrder(torch.randperm(n, generator=generator)) for _ in range(PATHS)]

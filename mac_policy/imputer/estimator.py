@@ -14,8 +14,9 @@ from mac_policy.checks import check_choice, check_count
 from mac_policy.imputer.answers import FILLS, filled, log_density
 from mac_policy.imputer.base import BaseEstimator, NotFittedError, TransformerMixin
 from mac_policy.imputer.columns import Columns
+from mac_policy.imputer.names import check_same_columns, names_in
 from mac_policy.imputer.seeds import seed_from
-from mac_policy.imputer.table import Floats, Table, check_same_columns, read_table
+from mac_policy.imputer.table import Floats, Table, read_table
 from mac_policy.imputer.training import ARM, Recipe, trained_model
 from mac_policy.likelihood.model import RowModel
 from mac_policy.policies.settings import check_range
@@ -112,8 +113,9 @@ class Imputer(TransformerMixin, BaseEstimator):
         """The table with every hole filled, in the form it came in; what is seen comes back unchanged."""
         fill = check_choice("fill", self.fill, FILLS)
         table = self._read(X)
-        rows = filled(*self._rows(table), fill, stream(self._seed, "transform")) if self.model_ else None
-        return self._table_of(rows, table)
+        if self.model_ is None:
+            return self._table_of(None, table)
+        return self._table_of(filled(*self._rows(table), fill, stream(self._seed, "transform")), table)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draws of whole rows given what is seen in them, (n_samples, rows, columns): several fillings of the table.
@@ -123,8 +125,10 @@ class Imputer(TransformerMixin, BaseEstimator):
         count, table = check_count("n_samples", n_samples), self._read(X)
         seed = self._seed if random_state is None else seed_from(random_state)
         generator = stream(seed, "sample")
-        draws = [filled(*self._rows(table), "sample", generator) if self.model_ else None for _ in range(count)]
-        return np.stack([self._values_of(rows, table) for rows in draws])
+        if self.model_ is None:
+            return np.stack([self._values_of(None, table)] * count)
+        model, rows = self._rows(table)
+        return np.stack([self._values_of(filled(model, rows, "sample", generator), table) for _ in range(count)])
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """log p(what is seen) of every row (rows,), in nats and in the table's own units; 0 where nothing is seen.
@@ -147,19 +151,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         """The names of the columns that `transform` gives."""
         self._check_fitted()
         known = getattr(self, "feature_names_in_", None)
-        if input_features is None:
-            width = range(self.n_features_in_)
-            names = known if known is not None else np.array([f"x{place}" for place in width], dtype=object)
-        else:
-            names = np.asarray(input_features, dtype=object)
-            if known is not None and not np.array_equal(known, names):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(names) != self.n_features_in_:
-                raise ValueError(
-                    f"input_features should have length equal to number of features ({self.n_features_in_}), "
-                    f"got {len(names)}"
-                )
-        kept: NDArray[np.object_] = names[self._kept()]
+        kept: NDArray[np.object_] = names_in(input_features, known, self.n_features_in_)[self._kept()]
         return kept
 
     def __sklearn_tags__(self) -> Any:

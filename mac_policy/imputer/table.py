@@ -116,33 +116,3 @@ def _from_objects(array: NDArray[Any], names: Sequence[Any]) -> Floats:
                 raise ValueError(f"could not convert to a number: {where}; {ADVICE}")
             raise TypeError(f"argument must be a string or a real number, not {type(value).__name__!r}: {where}")
     return out
-
-
-def check_same_columns(table: Table, width: int, names: Sequence[str] | None, estimator: str) -> list[str]:
-    """Raise unless the table has the columns of `fit`; what there is to warn of."""
-    if table.names is not None and names is not None and table.names != tuple(names):
-        raise ValueError(_difference(table.names, names))
-    if table.values.shape[1] != width:
-        raise ValueError(
-            f"X has {table.values.shape[1]} features, but {estimator} is expecting {width} features as input"
-        )
-    if names is not None and table.names is None:
-        return [f"X does not have valid feature names, but {estimator} was fitted with feature names"]
-    if names is None and table.names is not None:
-        return [f"X has feature names, but {estimator} was fitted without feature names"]
-    return []
-
-
-def _difference(found: Sequence[str], fitted: Sequence[str]) -> str:
-    message = "The feature names should match those that were passed during fit.\n"
-    unseen, lost = sorted(set(found) - set(fitted)), sorted(set(fitted) - set(found))
-    for names, about in (
-        (unseen, "Feature names unseen at fit time"),
-        (lost, "Feature names seen at fit time, yet now missing"),
-    ):
-        if names:
-            shown = [f"- {name}\n" for name in names[:5]] + ["- ...\n"] * (len(names) > 5)
-            message += f"{about}:\n{''.join(shown)}"
-    if not unseen and not lost:
-        message += "Feature names must be in the same order as they were in fit.\n"
-    return message
