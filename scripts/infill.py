@@ -40,11 +40,18 @@ def main(config: DictConfig) -> None:
         raise ValueError("run=... is missing: the folder of a trained arm, such as runs/benchmark/text8-cpu/mac-s0")
     model, spec = load(config.run)
     if len(spec.shape) == 1 and spec.levels == 27:
+        refuse(config, "image", "text")
         texts(config, model, spec)
     elif len(spec.shape) == 3 and spec.levels is not None:
+        refuse(config, "text", "images")
         images(config, model, spec)
     else:
         raise ValueError(f"{config.run} is an arm for tables: infill is for texts and images")
+
+
+def refuse(config: DictConfig, option: str, kind: str) -> None:
+    if config[option] is not None:
+        raise ValueError(f"{option}={config[option]} cannot be used: {config.run} is an arm for {kind}")
 
 
 def texts(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:

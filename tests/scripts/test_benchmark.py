@@ -132,6 +132,10 @@ def test_holes_of_a_text_are_filled(user, trained):
         (("run=runs/benchmark/text8-smoke/mac-s0", "text='5 cats'"), "error: the text has 1 characters .* '5'"),
         (("run=runs/benchmark/text8-smoke/mac-s0", "pattern=left"), "error: pattern 'left' is for images"),
         (
+            ("run=runs/benchmark/text8-smoke/mac-s0", "image=x.png"),
+            "error: image=x.png cannot be used: .* is an arm for text",
+        ),
+        (
             ("run=runs/benchmark/text8-smoke/mac-s0", "temperature=0"),
             "error: temperature must be a finite number above 0",
         ),
