@@ -128,7 +128,8 @@ class Imputer(TransformerMixin, BaseEstimator):
         if self.model_ is None:
             return np.stack([self._values_of(None, table)] * count)
         model, rows = self._rows(table)
-        return np.stack([self._values_of(filled(model, rows, "sample", generator), table) for _ in range(count)])
+        draws = filled(model, rows.repeat(count, 1), "sample", generator).view(count, *rows.shape)
+        return np.stack([self._values_of(draw, table) for draw in draws])
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """log p(what is seen) of every row (rows,), in nats and in the table's own units; 0 where nothing is seen.
