@@ -31,7 +31,7 @@ class MIWAE(LatentModel):
         network: Mapping[str, Any] | None = None,
         *,
         latent_dim: int = 8,
-        importance_samples: int = 100,
+        importance_samples: int = 1000,
         training_samples: int = 20,
         prior_share: float = 0.25,
     ) -> None:

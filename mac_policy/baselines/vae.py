@@ -35,7 +35,7 @@ class VAE(LatentModel):
         network: Mapping[str, Any] | None = None,
         *,
         latent_dim: int = 8,
-        importance_samples: int = 100,
+        importance_samples: int = 1000,
         prior_share: float = 0.25,
     ) -> None:
         super().__init__(

@@ -126,4 +126,4 @@ def coarsened(x: Tensor, own: int, levels: int) -> Tensor:
 
 def _tensor(rows: Rows | Tensor, index: slice | NDArray[np.int64]) -> Tensor:
     found = rows[index]
-    return found if isinstance(found, Tensor) else torch.from_numpy(np.ascontiguousarray(found))
+    return found if isinstance(found, Tensor) else torch.from_numpy(np.array(found))  # a copy: files may be mapped

@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import hashlib
-import math
 import os
 
 import numpy as np
@@ -121,11 +120,10 @@ def test_a_network_learns_the_classes_and_tells_changed_images(tiny_mnist):
     assert all(torch.equal(a, b) for a, b in zip(again.state_dict().values(), other.state_dict().values(), strict=True))
     assert accuracy > 0.3  # chance is 0.1
     real = torch.from_numpy(rows.train[:].copy())
-    halves = feature_distance(network, real[::2], real[1::2])
-    noisy = (
-        real[1::2] // 2 + torch.randint(0, 128, real[1::2].shape, generator=torch.Generator().manual_seed(0))
-    ).byte()
-    assert halves < 0.2 * feature_distance(network, real[::2], noisy)
+    first, second = real[:140], real[140:280]
+    noise = torch.randint(0, 128, second.shape, generator=torch.Generator().manual_seed(0))
+    halves = feature_distance(network, first, second)
+    assert halves < 0.2 * feature_distance(network, first, (second // 2 + noise).byte())
     assert feature_distance(network, real, real) == pytest.approx(0, abs=1e-9)
 
 
@@ -134,7 +132,7 @@ def test_coarsened_images_have_equal_bins():
     assert values.bincount().tolist() == [64] * 4
     network = FeatureNetwork((1, 8, 8), 4)
     assert network(torch.full((2, 64), 3, dtype=torch.uint8)).shape == (2, 10)
-    assert math.isfinite(float(network.features(torch.zeros(1, 64)).sum()))
+    assert network.features(torch.zeros(3, 64)).shape == (3, 64)
 
 
 @pytest.mark.parametrize(("name", "first"), [("mnist", [7, 2, 1, 0, 4]), ("cifar10", [3, 8, 8, 0, 6])])
