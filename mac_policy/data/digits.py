@@ -134,7 +134,11 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 def load_binarized_mnist(
     root: str | Path | None = None, *, download: bool = False, console: Console | None = None
 ) -> RowSet:
-    """MNIST in the fixed binarisation of Larochelle and Murray, with its own three splits. Values 0 and 1."""
+    """MNIST in the fixed binarisation of Larochelle and Murray, with its own three splits. Values 0 and 1.
+
+    The published test images are sorted by digit, so that the first of them are all noughts; here they are in a random
+    order, always the same one.
+    """
     folder = BINARIZED_MNIST.locate(root, download=download, console=console)
     packed = folder / "binarized_mnist.npz"
     paths = [packed] if packed.is_file() else [folder / f"binarized_mnist_{split}.amat" for split in SPLITS]
@@ -142,8 +146,9 @@ def load_binarized_mnist(
         _binary(packed if packed.is_file() else folder / f"binarized_mnist_{split}.amat", split, rows)
         for split, rows in SPLITS.items()
     )
-    sha256 = files_sha256(paths)
-    return RowSet("binarized_mnist", train, valid, test, shape=SHAPE, levels=2, location=str(folder), sha256=sha256)
+    test = test[np.random.default_rng(0).permutation(len(test))]
+    digest = files_sha256(paths)
+    return RowSet("binarized_mnist", train, valid, test, SHAPE, 2, str(folder), digest, "test images shuffled")
 
 
 def _binary(path: Path, split: str, rows: int) -> NDArray[np.uint8]:

@@ -60,8 +60,8 @@ class Outcome:
             asked = (self.asked or {})[query].double().numpy()
             if query in ("joint", "marginal"):
                 found[name] = -nats / (num_variables * math.log(2))
-            if query == "joint" and in_nats:
-                found[f"{name}_nats"] = -nats
+            if name == "joint" and in_nats:
+                found["joint_nats"] = -nats
             if query != "joint":
                 suffix = "_per_asked" if query == "marginal" else ""
                 found[f"{name}{suffix}"] = per_asked(-nats / math.log(2), asked)
@@ -123,18 +123,21 @@ def _measured(
             values = log_likelihoods(
                 asks, rows.test, asked, fabric=fabric, seed=seed, orders=settings.orders, steps=settings.steps
             )
-            tensors |= {f"{name}.{density}{suffix}": nats for density, nats in values.items()}
+            tensors |= {f"{name}.{density}{end}": nats.clone() for density, nats in values.items() for end in suffix}
     return tensors, time.perf_counter() - begun
 
 
-def in_modes(model: RowModel, asked: Queries) -> dict[str, RowModel]:
-    """The model in the mode that fills last what is asked, '' of its density's name, and as it is (at random).
+def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]:
+    """The model in the mode that fills last what is asked, and at random, by what their densities' names end with.
 
-    What is asked in no mode, or of a model without it, is asked of the model as it is.
+    A model that has modes, but not this one, is asked once for both; one without modes as it is.
     """
-    if asked.mode is None or asked.mode not in getattr(model, "modes", ()):
-        return {"": model}
-    return {"": model.in_mode(asked.mode), AT_RANDOM: model}
+    modes = getattr(model, "modes", ())
+    if asked.mode is None or not modes:
+        return {("",): model}
+    if asked.mode not in modes:
+        return {("", AT_RANDOM): model}
+    return {("",): model.in_mode(asked.mode), (AT_RANDOM,): model}
 
 
 def _kept(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Tensor], float] | None:

@@ -23,10 +23,12 @@ AXES = {"step": "step", "seconds": "seconds of training"}
 
 DENSITIES = {
     "": "",
+    "_at-random": " (staged arms in the random mode)",
     "_proposal": " (the proposal's density)",
     "_grid": " (normalised on a grid)",
     "_ratio": " (as a ratio of marginals)",
 }
+OTHER_UNITS = "_nats"  # metrics that are another's in other units; paper_table has them
 
 
 def about_suffix(name: str) -> str:
@@ -35,16 +37,18 @@ def about_suffix(name: str) -> str:
 
 
 def results_tables(record: Mapping[str, Any]) -> list[Table]:
-    """A table for each density: the head's own, of energy heads also the proposal's and that on a grid."""
+    """A table for each density: the head's own, and others of the arms that have them."""
     known = list(dict.fromkeys(name for arm in record["arms"].values() for name in arm.get("metrics", ())))
-    own = [name for name in known if not about_suffix(name)]
+    known = [name for name in known if not name.endswith(OTHER_UNITS)]
     if not known:
         return [results_table(record, ["joint", "marginal", "conditional"], "")]
-    return [
-        results_table(record, [name + suffix for name in own], about)
-        for suffix, about in DENSITIES.items()
-        if f"joint{suffix}" in known
-    ]
+    tables = []
+    for suffix, about in DENSITIES.items():
+        shown = [name for name in known if about_suffix(name) == suffix]
+        arms = {n: arm for n, arm in record["arms"].items() if not suffix or set(shown) & set(arm.get("metrics", ()))}
+        if shown:
+            tables.append(results_table({**record, "arms": arms}, shown, about))
+    return tables
 
 
 def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -> Table:

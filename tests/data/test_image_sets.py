@@ -191,7 +191,9 @@ def test_binarised_mnist_from_its_lines_and_from_npz(tmp_path, tiny_binary):
     for split, values in tiny_binary.items():
         lines = [" ".join(map(str, row)) for row in values.tolist()]
         (tmp_path / f"binarized_mnist_{split}.amat").write_text("\n".join(lines) + "\n")
-    np.testing.assert_array_equal(load_binarized_mnist(tmp_path).train, tiny_binary["train"])
+    rows = load_binarized_mnist(tmp_path)
+    np.testing.assert_array_equal(rows.train, tiny_binary["train"])
+    assert sorted(map(bytes, rows.test)) == sorted(map(bytes, tiny_binary["test"]))
     (tmp_path / "binarized_mnist_valid.amat").write_text("0 1 1\n")
     with pytest.raises(ValueError, match=r"valid of shape \(0, 784\), expected \(3, 784\): is it truncated"):
         load_binarized_mnist(tmp_path)

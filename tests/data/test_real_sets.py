@@ -51,3 +51,9 @@ def test_the_images_are_images():
     assert np.abs(np.diff(image, axis=2)).mean() < 30  # neighbours are alike: the layout is right
     assert np.abs(image[0] - image[1]).mean() < np.abs(image[0] - image[1].T).mean()
     assert len(rows.test) == 10_000
+
+
+def test_the_first_binarised_test_digits_are_of_all_kinds():
+    """The file has them sorted: noughts, which have much ink, and then ones, which have little."""
+    ink = load("binarized_mnist").test[:1000].sum(1).reshape(10, 100).mean(1)
+    assert ink.max() - ink.min() < 25

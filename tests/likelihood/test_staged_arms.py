@@ -2,16 +2,21 @@
 
 import itertools
 import json
+import math
 
+import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from mac_policy.core import StagedModes
 from mac_policy.core.staged import image_regions
+from mac_policy.data.rows import RowSet
 from mac_policy.likelihood import outcome
 from mac_policy.likelihood.arms import ARMS
 from mac_policy.likelihood.patterns import MODES, REGIONS, given_by_pattern, split_pattern
 from mac_policy.likelihood.queries import EvaluationSettings, missing
+from mac_policy.likelihood.report import results_tables
 from mac_policy.likelihood.spec import ModelSpec, build, staged_modes
 
 from .helpers import MLP, compare, far_from_uniform, letters, numbers, one_process, same
@@ -78,13 +83,14 @@ def test_what_is_missing_is_asked_in_the_mode_that_fills_it_last_and_at_random(t
         x, asked.query, asked.given, factorization=StagedModes((4, 4)).at("right-left"),
         generator=torch.Generator().manual_seed(1),
     )  # fmt: skip
-    told = found[""].log_prob(x, asked.query, asked.given, generator=torch.Generator().manual_seed(1))["model"]
+    told = found[("",)].log_prob(x, asked.query, asked.given, generator=torch.Generator().manual_seed(1))["model"]
     torch.testing.assert_close(told, in_mode)
-    other = found[outcome.AT_RANDOM].log_prob(x, asked.query, asked.given, generator=torch.Generator().manual_seed(1))
+    other = found[(outcome.AT_RANDOM,)].log_prob(
+        x, asked.query, asked.given, generator=torch.Generator().manual_seed(1)
+    )
     assert not torch.allclose(other["model"], told)  # the network is told another mode
-    assert list(outcome.in_modes(image_model("sfarm-uniform"), asked)) == [""]
-    assert list(outcome.in_modes(image_model("ardm"), asked)) == [""]
-    assert list(outcome.in_modes(model, missing(12, IMAGE, "random-0.5"))) == [""]
+    assert list(outcome.in_modes(image_model("sfarm-uniform"), asked)) == [("", outcome.AT_RANDOM)]
+    assert list(outcome.in_modes(image_model("ardm"), asked)) == [("",)]
 
 
 def test_many_trajectories_average_the_probabilities_of_all_orders():
@@ -145,12 +151,29 @@ def test_a_comparison_of_staged_arms_runs_and_pairs_them(tmp_path):
     assert "regions" not in described  # specs without them are as they always were
 
 
+def test_arms_with_modes_are_paired_in_both_ways_of_asking(tmp_path):
+    rng = np.random.default_rng(0)
+    train, valid, test = (rng.integers(0, 2, (count, 16), np.uint8) for count in (30, 4, 6))
+    digits = RowSet("digits", train, valid, test, IMAGE, 2, "memory", "0" * 64)
+    record = compare(
+        tmp_path, ("sfarm-uniform", "sfarm", "ardm"), seeds=(0,), rows=digits, head={"kind": "bernoulli"},
+        evaluation={"missing": ("left", "random-0.5"), "queries": ("joint",)},
+    ).run(one_process(), quiet=True)  # fmt: skip
+    metrics = {arm: found["metrics"] for arm, found in record["arms"].items()}
+    names = {"joint", "joint_nats", "missing-left", "missing-random-0.5"}
+    assert set(metrics["ardm"]) == names
+    assert set(metrics["sfarm"]) == set(metrics["sfarm-uniform"]) == names | {"missing-left_at-random"}
+    uniform = metrics["sfarm-uniform"]
+    assert uniform["missing-left"] == uniform["missing-left_at-random"]
+    assert uniform["joint_nats"]["mean"] == pytest.approx(uniform["joint"]["mean"] * 16 * math.log(2))
+    assert set(record["paired"]["sfarm - sfarm-uniform"]) == names | {"missing-left_at-random"}
+    assert [len(table.rows) for table in results_tables(record)] == [3, 2]
+
+
 def test_likelihoods_that_were_kept_before_there_were_patterns_are_still_read(tmp_path):
     comparison = compare(tmp_path, ("ardm",), seeds=(0,), rows=letters())
     comparison.run(one_process(), quiet=True)
     path = tmp_path / "ardm-s0" / "likelihood.safetensors"
-    from safetensors import safe_open
-
     with safe_open(path, framework="pt") as file:
         facts = json.loads(file.metadata()["facts"])
     assert set(facts["evaluation"]) == {"rows", "steps", "orders", "cardinalities", "conditional"}
