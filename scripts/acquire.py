@@ -22,7 +22,7 @@ from mac_policy.policies.settings import from_mapping
 from mac_policy.training.setup import make_fabric
 
 
-@hydra.main(config_path="../configs", config_name="acquire", version_base=None)
+@hydra.main(config_path="../configs/acquire", config_name="_acquire", version_base=None)
 @clean_errors
 def main(config: DictConfig) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
@@ -36,7 +36,7 @@ def main(config: DictConfig) -> None:
 
 def experiment_of(config: DictConfig) -> Experiment:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    table = check_choice("table", plain["benchmark"]["base"].get("data", {}).get("name"), UCI_SHAPES)
+    table = check_choice("benchmark", plain["benchmark"], UCI_SHAPES)
     names = [field.name for field in dataclasses.fields(AcquisitionSettings)]
     preset = plain["presets"][check_choice("preset", plain["preset"], plain["presets"])]
     settings = preset | {name: plain[name] for name in names if plain.get(name) is not None}

@@ -76,12 +76,13 @@ class Experiment:
         path, facts = self.folder / f"{arm}-s{seed}.safetensors", self.facts(trained, rows)
         kept = read_kept(path, facts) if resume else None
         if kept is None:
-            kept = self.measure(arm, seed, rows, trained)
+            kept = self.measure(arm, rows, trained, seed)
+            self.folder.mkdir(parents=True, exist_ok=True)
             atomic.write_tensors(path, kept[0], {"facts": json.dumps(facts), "seconds": json.dumps(kept[1])})
             Console(quiet=quiet).print(f"{arm}, seed {seed}: acquisition in {kept[1]:.0f} s", highlight=False)
         return Measured(arm, seed, kept[1], kept[0])
 
-    def measure(self, arm: str, seed: int, rows: RowSet, trained: Path) -> tuple[dict[str, Tensor], float]:
+    def measure(self, arm: str, rows: RowSet, trained: Path, seed: int) -> tuple[dict[str, Tensor], float]:
         """The curves of a trained arm, and the seconds it took."""
         begun, model = time.perf_counter(), checkpoint.load(trained)[0]
         joint = ARMS[arm].is_baseline

@@ -77,7 +77,7 @@ def test_arms_that_benchmark_has_trained_are_taken_from_there(user, done):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("benchmark=text8",), "error: unknown table 'text8'; allowed are 'energy', 'yacht', 'concrete'"),
+        (("benchmark=text8",), "error: unknown benchmark 'text8'; allowed are 'energy', 'yacht', 'concrete'"),
         (("arms=[sfram]",), "error: unknown arm 'sfram'; .* did you mean 'sfarm'"),
         (("target=[7]",), r"error: target must list columns in -7..6, got 7"),
         (("orders=[model]",), "error: orders must be different ones, 'random' among them"),
