@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 256
 
 
 class FeatureNetwork(nn.Module):
-    """Three convolutions, the first two followed by halving, and the mean over all places: `num_features` numbers.
+    """Three convolutions, the first two followed by halving, and a layer over the means of 4 x 4 parts of the image.
 
     shape: (channels, height, width) of the images; levels: their values are 0..levels-1.
 
@@ -51,7 +51,11 @@ class FeatureNetwork(nn.Module):
             nn.Conv2d(width, 2 * width, 3, padding=1),
             nn.ReLU(),
             nn.MaxPool2d(2),
-            nn.Conv2d(2 * width, num_features, 3, padding=1),
+            nn.Conv2d(2 * width, 2 * width, 3, padding=1),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(4),
+            nn.Flatten(),
+            nn.Linear(32 * width, num_features),
             nn.ReLU(),
         )
         self.classes = nn.Linear(num_features, num_classes)
@@ -59,7 +63,7 @@ class FeatureNetwork(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         """Rows (B, N) of values 0..levels-1 to (B, num_features)."""
         pixels = x.reshape(-1, *self.shape).to(self.classes.weight.dtype)
-        out: Tensor = self.layers(pixels * (2 / (self.levels - 1)) - 1).mean((2, 3))
+        out: Tensor = self.layers(pixels * (2 / (self.levels - 1)) - 1)
         return out
 
     def forward(self, x: Tensor) -> Tensor:
@@ -82,7 +86,7 @@ class FeatureNetwork(nn.Module):
 
 
 def train_feature_network(
-    rows: RowSet, *, levels: int | None = None, steps: int = 600, batch_size: int = 64, seed: int = 0, width: int = 16
+    rows: RowSet, *, levels: int | None = None, steps: int = 1000, batch_size: int = 64, seed: int = 0, width: int = 16
 ) -> tuple[FeatureNetwork, float]:
     """A network trained on the classes of the training images, and its accuracy on the test images.
 
