@@ -97,13 +97,14 @@ def test_the_bound_of_correlated_rows_is_below_their_likelihood_and_close():
     assert (found.mean(0) > exact - 0.1).all()
 
 
-def test_samples_have_the_law_that_the_denoiser_knows():
+@pytest.mark.parametrize("steps", [None, 30])
+def test_samples_have_the_law_that_the_denoiser_knows(steps):
     model = exact_ddpm(CORRELATED, num_steps=100)
-    drawn = model.sample(torch.zeros(4000, 2).double(), mask("00"), generator=generator())
+    drawn = model.sample(torch.zeros(4000, 2).double(), mask("00"), generator=generator(), steps=steps)
     assert_close(drawn.mean(0), torch.zeros(2).double(), atol=0.07, rtol=0)
     assert_close(drawn.T.cov(), CORRELATED, atol=0.1, rtol=0)
-    cold = model.sample(torch.zeros(1000, 2).double(), mask("00"), temperature=0.25, generator=generator())
-    assert (cold.std(0) < 0.7 * drawn.std(0)).all()
+    cold = model.sample(torch.zeros(1000, 2).double(), mask("00"), temperature=0.25, generator=generator(), steps=steps)
+    assert_close(cold.std(0), 0.5 * drawn.std(0), atol=0.05, rtol=0)  # of normal numbers it is exact
 
 
 def test_repaint_of_a_correlated_pair_has_the_conditional_mean():

@@ -128,3 +128,10 @@ def test_imputations_have_the_conditional_mean_and_covariance(given):
 def test_nothing_asked_has_probability_one():
     found = linear().log_prob(rows(2), mask("0000"), mask("0101"), generator=generator())
     assert all((values == 0).all() for values in found.values())
+
+
+def test_orders_multiply_the_samples():
+    x, (query, given) = rows(4), asked(4)
+    many = linear(importance_samples=20).log_prob(x, query, given, generator=generator())
+    few = linear(importance_samples=4).log_prob(x, query, given, generator=generator(), orders=5)
+    assert all(torch.equal(many[name], few[name]) for name in many)
