@@ -61,9 +61,9 @@ def write_plot(record: Mapping[str, Any], path: Path) -> Path:
             row[place].axhline(arm[metric]["half_way"]["mean"], color="0.6", lw=0.8, ls=":")
             if "model" in record["orders"]:
                 _draw(row[-1], arm[metric]["orders"]["model"], name, f"C{place}")
-            row[place].set_title(name)
-        row[-1].set_title("chosen by the model")
         row[0].set_ylabel(f"{metric}, {record['unit'][metric]}")
+    for panel, title in zip(panels[0], (*arms, "chosen by the model"), strict=True):
+        panel.set_title(title)
     for panel in (panels[0][0], panels[0][-1]):
         if panel.lines:
             panel.legend(fontsize="small")
