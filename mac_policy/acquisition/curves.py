@@ -11,7 +11,7 @@ from mac_policy.acquisition.settings import AcquisitionSettings
 from mac_policy.core.acquisition import ConditionalModel, greedy_order, random_order, seen_after
 from mac_policy.training.streams import stream
 
-ROWS_PER_PASS = 16384
+ROWS_PER_PASS = 8192  # of a network, and draws that are answered together
 
 
 class Curves(NamedTuple):

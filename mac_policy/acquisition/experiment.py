@@ -18,7 +18,7 @@ from rich.console import Console
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mac_policy.acquisition.curves import measured_curves
+from mac_policy.acquisition.curves import ROWS_PER_PASS, measured_curves
 from mac_policy.acquisition.settings import ORDERS, AcquisitionSettings
 from mac_policy.acquisition.summary import summarised
 from mac_policy.data.rows import RowSet
@@ -84,11 +84,12 @@ class Experiment:
 
     def measure(self, arm: str, rows: RowSet, trained: Path, seed: int) -> tuple[dict[str, Tensor], float]:
         """The curves of a trained arm, and the seconds it took."""
-        begun, model = time.perf_counter(), checkpoint.load(trained)[0]
+        begun = time.perf_counter()
+        model: Any = checkpoint.load(trained)[0]
         joint = ARMS[arm].is_baseline
         if hasattr(model, "importance_samples"):
             model.importance_samples = self.settings.importance_samples
-        model.rows_per_pass = max(model.rows_per_pass, 4096)
+        model.rows_per_pass = ROWS_PER_PASS
         count = self.settings.rows or len(rows.test)
         test = row_tensor(rows.test, np.arange(min(count, len(rows.test))))
         train = row_tensor(rows.train, np.arange(min(self.settings.shared_rows, len(rows.train))))
@@ -122,7 +123,8 @@ class Experiment:
             "orders": {name: ORDERS[name] for name in self.settings.orders},
             "arms": {arm: self.arm_record(arm, of_arm) for arm, of_arm in by_arm.items() if of_arm},
         }
-        return run_record(None, rows.record()) | json.loads(json.dumps(said))
+        plain: dict[str, Any] = json.loads(json.dumps(said))
+        return run_record(None, rows.record()) | plain
 
     def arm_record(self, arm: str, found: Sequence[Measured]) -> dict[str, Any]:
         record: dict[str, Any] = {

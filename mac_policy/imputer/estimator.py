@@ -60,6 +60,8 @@ class Imputer(TransformerMixin, BaseEstimator):
     n_steps_, validation_loss_ : how long it trained, and the loss on held-out rows (NaN without any).
     """
 
+    model_: RowModel | None
+
     def __init__(
         self,
         fill: str = "mean",
@@ -142,7 +144,8 @@ class Imputer(TransformerMixin, BaseEstimator):
         model, rows = self._rows(table)
         scales: Floats = np.log(self.columns_.scale[self.columns_.varies])
         found: NDArray[np.float64] = log_density(model, rows, self._seed).numpy()
-        return found - (~rows.isnan().numpy() * scales).sum(1)
+        found -= (~rows.isnan().numpy() * scales).sum(1)
+        return found
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of `score_samples`."""
@@ -198,7 +201,7 @@ class Imputer(TransformerMixin, BaseEstimator):
             del self.feature_names_in_
         self.columns_, self._seed = columns, seed
         self.empty_features_, self.constant_features_ = columns.empty, ~columns.varies & ~columns.empty
-        self.model_: RowModel | None = None
+        self.model_ = None
         self.n_steps_, self.validation_loss_ = 0, float("nan")
         if columns.empty.any() and not self.keep_empty_features:
             named = ", ".join(table.named(int(place)) for place in np.flatnonzero(columns.empty))

@@ -23,7 +23,7 @@ def seed_from(random_state: Any) -> int:
         return int(random_state.integers(LARGEST))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(LARGEST, dtype=np.uint64))
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and random_state >= 0:
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
         return int(random_state)
     raise ValueError(
         f"random_state must be None, a whole number of at least 0, or a numpy RandomState or Generator, "
