@@ -19,7 +19,6 @@ from mac_policy.core.queries import TrainingQueries
 from mac_policy.core.task import Task, in_fewer_steps, portions
 from mac_policy.core.training import check_kind, known_and_weights
 
-
 VARIABLES_PER_PASS = 65_536
 
 
@@ -60,6 +59,11 @@ class AnyOrderModel(nn.Module):
         cache: bool = True,
     ) -> None:
         super().__init__()
+        if network.kind == "path" and head.num_turns > 1:
+            raise ValueError(
+                f"{type(head).__name__} draws the channels of a pixel in turns, which a path network has no step for: "
+                "give it channels=1, so that each is a variable of its own"
+            )
         self.network, self.head = network, head
         self.num_variables: int = check_count("the network's num_variables", network.num_variables)
         usual = max(16, VARIABLES_PER_PASS // self.num_variables)
@@ -84,7 +88,9 @@ class AnyOrderModel(nn.Module):
         evidence = check_mask("evidence", evidence, len(x), self.num_variables)
         if self.validate:
             self.head.check(x, evidence)
-        known = one_pass.all_at_once(evidence, factorization) if isinstance(self.network, PathNetwork) else evidence
+        known = evidence
+        if isinstance(self.network, PathNetwork):
+            known = one_pass.all_at_once(evidence, factorization if self.network.given_in_order else None, generator)
         params = self._params(x, known, self._encode(context, len(x)), mode)
         params = self.head.after(params, x, torch.zeros_like(evidence))
         conditionals: Conditional = self.head(params, generator=generator)
@@ -174,7 +180,8 @@ class AnyOrderModel(nn.Module):
 
         `steps` below the number of variables fills several of them at once, as if they were independent. A
         temperature T draws each conditional from a density proportional to p^(1/T), of mixtures of Gaussians
-        component by component. Whole numbers in x become floating-point ones where the head has real values.
+        component by component. Whole numbers in x become floating-point ones where the head has real values. A path
+        network keeps keys and values of all rows until the last step, and reads what shared a step by its number.
         """
         check_values(x, self.num_variables)
         check_count("num_samples", num_samples)

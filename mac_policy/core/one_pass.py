@@ -58,6 +58,9 @@ def fill(
     `copies`: the rows are that many copies of the same ones, which are read once where the paths agree. Without the
     `cache` every step reads its whole path anew.
     """
+    asking = ((ranks >= 0) & (ranks < ranks.shape[1])).any(1)
+    if not bool(asking.all()):
+        return _fill_some(network, head, task, ranks, choose, asking, cache, copies, generator)
     steps = Steps(ranks)
     walk = _Cached(network, head, task, ranks, steps, copies) if cache else _Anew(network, head, task, ranks, steps)
     x = task.x[steps.rows]
@@ -71,12 +74,39 @@ def fill(
     return torch.empty_like(x).index_copy(0, steps.rows, x)
 
 
-def all_at_once(evidence: Tensor, factorization: Factorization | None = None) -> Tensor:
+def _fill_some(
+    network: PathNetwork,
+    head: Head,
+    task: Task,
+    ranks: Tensor,
+    choose: Choose,
+    asking: Tensor,
+    cache: bool,
+    copies: int,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """`fill` of the rows that are `asking` (B,) alone; copies of a row ask alike."""
+    filled, rows = task.x.clone(), asking.nonzero()[:, 0]
+    if len(rows):
+
+        def choose_for(conditional: Conditional, among: Tensor, variables: Tensor) -> Tensor:
+            return choose(conditional, rows[among], variables)
+
+        some = task.rows(rows)
+        filled[rows] = fill(
+            network, head, some, ranks[rows], choose_for, cache=cache, copies=copies, generator=generator
+        )
+    return filled
+
+
+def all_at_once(
+    evidence: Tensor, factorization: Factorization | None = None, generator: torch.Generator | None = None
+) -> Tensor:
     """Ranks (B, N) that ask for all that is unseen together, the evidence in its canonical order."""
     if factorization is None:
         order = evidence.long().cumsum(1) - 1
     else:
-        order = factorization.ranks(evidence, torch.zeros_like(evidence)).to(evidence.device)
+        order = factorization.ranks(evidence, torch.zeros_like(evidence), generator).to(evidence.device)
     return with_order_of_given(torch.zeros_like(order), evidence, order)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,15 @@ class Arm:
 
     factorization: from (number of variables, canonical order) to the factorisation, None where it is staged or where
     there is none; network: which of the benchmark's networks answers, 'set' or 'path', or the name of a model in
-    `mac_policy.baselines`; modes: of staged activation, () for all that rows of the shape have.
+    `mac_policy.baselines`; modes: of staged activation, () for all that rows of the shape have; sizes: settings of the
+    network that suit the arm, where a benchmark does not say otherwise.
     """
 
     about: str
     factorization: Callable[[int, Tensor], Factorization] | None = None
     network: str = "set"
     modes: tuple[str, ...] | None = None
+    sizes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_baseline(self) -> bool:
@@ -40,9 +42,14 @@ def _tuned(num_variables: int, order: Tensor, **settings: Any) -> Factorization:
     return MaskTuned(UniformCardinality(num_variables), order, **settings)
 
 
-def tuned(about: str, network: str = "set", **settings: Any) -> Arm:
+def tuned(about: str, **settings: Any) -> Arm:
     """An arm that trains for queries of uniform cardinality, with these settings of MaskTuned."""
-    return Arm(about, partial(_tuned, **settings), network)
+    return Arm(about, partial(_tuned, **settings))
+
+
+def by_paths(about: str, given: str, **settings: Any) -> Arm:
+    """The same with a path network, which reads what is `given` 'free' or 'causal'."""
+    return Arm(about, partial(_tuned, **settings), "path", sizes={"given": given})
 
 
 ARMS: dict[str, Arm] = {
@@ -56,8 +63,9 @@ ARMS: dict[str, Arm] = {
     "mac": tuned("w-MAC with cardinality reweighting: the paper's MAC"),
     "mac-edge": tuned("w-MAC, every edge with its exact weight", cardinality_reweighting=False, weights="edge"),
     "mac-both": tuned("mac for marginal and conditional queries, half and half", query="both"),
-    "mac-path": tuned("w-MAC by a path network: a whole path in one pass", network="path"),
-    "mac-path-both": tuned("mac-path for marginal and conditional queries", network="path", query="both"),
+    # Marginal queries have nothing given: only read in path order is it what the network was trained on.
+    "mac-path": by_paths("w-MAC by a path network: a whole path in one pass", "causal"),
+    "mac-path-both": by_paths("mac-path for marginal and conditional queries", "free", query="both"),
     "sfarm": Arm("staged activation in every mode (SFARM)", modes=()),
     "sfarm-uniform": Arm("sfarm with the random mode alone", modes=("random",)),
     "vae": Arm("a variational autoencoder", network="vae"),

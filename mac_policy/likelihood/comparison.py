@@ -57,7 +57,7 @@ class Comparison:
             raise ValueError(f"seeds must be one or more different numbers, got {list(self.seeds)}")
 
     def spec(self, arm: str, rows: RowSet) -> ModelSpec:
-        network = self.networks[ARMS[arm].network]
+        network = {**ARMS[arm].sizes, **self.networks[ARMS[arm].network]}
         return ModelSpec(arm, rows.shape, rows.levels, network, self.head, self.order, self.regions)
 
     def arm_folder(self, arm: str, seed: int) -> Path:

@@ -62,10 +62,13 @@ def fill(
 ) -> tuple[Tensor, Tensor]:
     """values (B, N) with what is not `given` chosen along the path, and its log-likelihood (B,).
 
-    Rows may be given different dims: one canonical order serves all, a row skips what it was given. noise
+    Rows may be given different dims: one canonical order serves all, a row skips what it was given. A row of the
+    context (B / k, C) serves k rows of values that follow one another, and is read once. noise
     (B, N, 2): standard normal, for the component and for the place within it.
     """
     encoded = model.network.encode(context)
+    if encoded is not None and len(encoded) < len(values):
+        encoded = encoded.repeat_interleave(len(values) // len(encoded), 0)
     if isinstance(model.network, PathNetwork):
         return _fill_in_one_walk(model.network, model.head, encoded, values, given, path, how, noise)
     x, seen = values.clone(), given.clone()

@@ -235,7 +235,7 @@ class MAC(Policy):
         def repeat(t: Tensor) -> Tensor:
             return t.repeat_interleave(k, 0)
 
-        filled, score = decoding.fill(self.model, repeat(context), repeat(values), repeat(given), path, how, noise)
+        filled, score = decoding.fill(self.model, context, repeat(values), repeat(given), path, how, noise)
         candidates, score = filled.unflatten(0, (rows, k)), score.unflatten(0, (rows, k))
         if previous is not None and self.settings.stickiness:
             change = (candidates[..., : self.action_dim] - previous[:, None]).square().sum(-1)

@@ -22,7 +22,7 @@ from mac_policy.policies.mac import MAC, MACSettings
 @dataclass(frozen=True)
 class MACPathSettings(MACSettings):
     """query_width, query_depth, query_heads: of the transformer whose tokens are the action's dimensions
-    masks: queries to train for, as for mac; masks_per_row: queries for each training row
+    masks: queries to train for, conditional or both; masks_per_row: queries for each training row
     weights, reweighting: not for this policy, which trains on the edges that inference walks, and on no others
     """
 
@@ -33,6 +33,11 @@ class MACPathSettings(MACSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("query_heads", self.query_heads)
+        if self.masks == "marginal":
+            raise ValueError(
+                "masks='marginal' trains on queries with nothing given, and mac_path would not learn to read what an "
+                "operator holds: use masks='conditional' or 'both'"
+            )
         if self.weights != "parallel" or not self.reweighting:
             raise ValueError(
                 "weights and reweighting correct the parallel training of unseen dims, which mac_path does not do: "

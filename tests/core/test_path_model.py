@@ -22,6 +22,7 @@ from mac_policy.core.heads import (
     EnergyTilted,
     Gaussian,
     GaussianMixture,
+    PixelLogisticMixture,
 )
 from mac_policy.core.networks import PathTransformer
 from tests.core.models import CONTEXT, FACTORIZATIONS, ORDER, PAIRS, K, N, WithRanks, every_value, make_model, mask
@@ -155,6 +156,28 @@ def test_conditionals_read_evidence_by_index_unless_a_factorization_says_otherwi
     )
     assert torch.equal(plain, lexicographic)
     assert not torch.allclose(plain, permuted)
+
+
+def test_random_orders_of_the_evidence_are_drawn_from_the_generator_alone():
+    factorization = UniformOrder(N)
+    x = values(4)
+    for kind, draws in (("causal", True), ("free", False)):
+        model, g = make_path_model(factorization, kind, context_dim=0), torch.Generator().manual_seed(2)
+        before = torch.random.get_rng_state()
+        first, second = (
+            model.conditionals(x, mask("110110"), factorization=factorization, generator=g.manual_seed(2)).log_prob(x)
+            for _ in range(2)
+        )
+        assert torch.equal(first, second)
+        assert torch.equal(g.get_state(), torch.Generator().manual_seed(2).get_state()) != draws
+        assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_channels_that_take_turns_are_refused():
+    head = PixelLogisticMixture(4, num_components=2, channels=3)
+    sizes = {"num_variables": N, "num_features": head.num_features, "num_params": head.num_params}
+    with pytest.raises(ValueError, match=r"PixelLogisticMixture draws the channels of a pixel in turns"):
+        AnyOrderModel(PathTransformer(**sizes, width=8, depth=1, heads=1), head)
 
 
 def test_many_orders_average_probabilities_not_logs():

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from mac_policy.core import MaskTuned, UniformCardinality
 from mac_policy.core.networks import PathTransformer
 from mac_policy.core.networks.path_attention import attention
 from mac_policy.core.networks.path_tokens import path_tokens
@@ -168,6 +169,17 @@ def test_every_parameter_gets_a_gradient_that_is_finite_though_unseen_values_are
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
         assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize(("query", "learns"), [("marginal", False), ("both", True)])
+def test_free_attention_learns_to_read_evidence_from_queries_that_have_some(query, learns):
+    factorization = MaskTuned(UniformCardinality(N), query=query)
+    model = make_path_model(factorization, "free", context_dim=0)
+    g = torch.Generator().manual_seed(0)
+    x = torch.randint(K, (32, N), generator=g).double()
+    model.loss(x, factorization.training_queries(32, g)).backward()
+    of_no_target = model.network.target.weight.grad[N]
+    assert bool(of_no_target.any()) == learns
 
 
 @every_kind

@@ -137,13 +137,16 @@ def test_training_queries_are_those_asked_for():
     assert (only.ranks[:, 0] == 0).all()
     assert len(queries(masks_per_row=3).ranks) == 3000
     empty = float((~queries().given.any(1)).double().mean())
-    assert float((~queries(alone=0.5).given.any(1)).double().mean()) > empty + 0.05
+    for alone in (0.2, 0.9):
+        share = float((~queries(alone=alone).given.any(1)).double().mean())
+        assert share == pytest.approx(alone + (1 - alone) * empty, abs=0.05)
     chunk = queries(horizon=3, subsets=[[0, 2]])
     assert chunk.given[:, [0, 2]].all()
     assert not chunk.given[:, ACTION:].any()
-    marginal = queries(masks="marginal")
-    assert not marginal.given.any()
-    assert not marginal.query.all(1).all()
+    both = queries(masks="both")
+    assert not both.query[~both.given.any(1)].all(1).all()
+    with pytest.raises(ValueError, match="would not learn to read what an operator holds"):
+        make("mac_path", masks="marginal")
 
 
 def test_evidence_noise_touches_what_is_read_and_not_what_is_to_be_predicted():
@@ -154,6 +157,15 @@ def test_evidence_noise_touches_what_is_read_and_not_what_is_to_be_predicted():
     on_last = quiet | {"evidence_noise": torch.where(last, 9.0, 0.0)}  # what is asked last is read by nothing
     assert torch.equal(policy(*data, quiet), policy(*data, on_last))
     assert policy(*data, quiet) != policy(*data, draws)
+
+
+def test_rows_without_an_operator_have_exact_evidence():
+    draws = make("mac_path", alone=0.3).draw(2000, torch.Generator().manual_seed(0))
+    held = (draws["ranks"] < 0).any(-1)
+    noised = draws["evidence_noise"].ne(0).any(-1)
+    assert noised[held].all()
+    empty = float((~(make("mac_path", alone=0.0).draw(2000, torch.Generator())["ranks"] < 0).any(-1)).double().mean())
+    assert float(noised[~held].double().mean()) == pytest.approx(0.7 * empty / (0.3 + 0.7 * empty), abs=0.05)
 
 
 def test_actions_beyond_an_episodes_end_are_neither_seen_nor_predicted():
