@@ -41,8 +41,8 @@ class Imputer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     fill : what `transform` puts into a hole: the conditional 'mean', 'median' or 'mode', or a 'sample' of the row.
-    factorization : 'uniform' trains for all orders of the columns alike, 'mac' for the canonical one, whose
-        likelihoods and samples need no average over orders.
+    factorization : 'uniform' trains every question that `transform` can ask alike; 'mac' those on the canonical path,
+        so that likelihoods and samples need no average over orders; holes off that path are filled less well.
     steps, batch_size, learning_rate : of the training; it stops early where the held-out rows no longer gain.
     width, depth, num_components : of the network, and how many Gaussians each conditional is a mixture of.
     dropout, noise : against learning a small table by heart; noise in standard deviations of a column.
