@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from mac_policy.data.sets import SETS, load_rows
@@ -11,7 +12,7 @@ from mac_policy.data.uci import UCI_SHAPES
 from mac_policy.likelihood.arms import ARMS, FIGURE_3
 from mac_policy.likelihood.presets import chosen, make_comparison, merged
 from mac_policy.likelihood.queries import EvaluationSettings
-from mac_policy.likelihood.spec import ModelSpec, build
+from mac_policy.likelihood.spec import ModelSpec, build, make_head, make_network
 
 FOLDER = Path(__file__).parents[2] / "configs" / "benchmark"
 NAMES = sorted(path.stem for path in FOLDER.glob("[!_]*.yaml"))
@@ -98,6 +99,23 @@ def test_sfarms_sizes_are_those_of_its_table_4():
     assert {"width": 32, "depth": 3}.items() <= tables["network"].items()
     assert (tables["training"]["batch_size"], tables["training"]["epochs"]) == (100, 2000)
     assert tables["training"]["learning_rate"] == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("sfarm/mnist", "binarized_mnist"), ("sfarm/cifar10", "cifar10"), ("fashion-mnist",) * 2, ("celeba64",) * 2,
+     ("imagenet64",) * 2],
+)  # fmt: skip
+def test_staged_networks_of_the_papers_sizes_can_be_built(name, data):
+    """Without their memory: on torch's meta device."""
+    values = chosen(read(name), "paper")
+    spec = ModelSpec("sfarm", SHAPES[data], LEVELS[data], values["network"], values["head"])
+    with torch.device("meta"):
+        head = make_head(spec)
+        network = make_network(spec, head)
+    assert network.num_modes == 7
+    assert getattr(head, "channels", 1) == SHAPES[data][0]
+    assert sum(p.numel() for p in network.parameters()) > (1e5 if SHAPES[data][0] == 1 else 1e7)
 
 
 @pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
