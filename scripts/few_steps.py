@@ -20,7 +20,7 @@ from mac_policy.likelihood.presets import rows_of_arm
 from mac_policy.provenance import run_record, write_json
 
 
-@hydra.main(config_path="../configs", config_name="few_steps", version_base=None)
+@hydra.main(config_path="../configs/few_steps", config_name="_few_steps", version_base=None)
 @clean_errors
 def main(config: DictConfig) -> None:
     check_positive("temperature", config.temperature)
