@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -115,14 +117,28 @@ def _order(
     if name == "fixed":
         return (~target).nonzero()[:, 0].expand(len(test), -1)
     shared = name == "shared"
-    found = greedy_order(
-        model,
-        train[: settings.shared_rows] if shared else test,
-        target,
-        shared=shared,
-        num_samples=settings.baseline_samples if joint else settings.num_samples,
-        joint=joint,
-        rows_per_pass=ROWS_PER_PASS,
-        generator=stream(seed, f"rewards {name}"),
-    )
+    with importance_sampled(model, settings.importance_samples):
+        found = greedy_order(
+            model,
+            train[: settings.shared_rows] if shared else test,
+            target,
+            shared=shared,
+            num_samples=settings.baseline_samples if joint else settings.num_samples,
+            joint=joint,
+            rows_per_pass=ROWS_PER_PASS,
+            generator=stream(seed, f"rewards {name}"),
+        )
     return found[:1].expand(len(test), -1) if shared else found
+
+
+@contextmanager
+def importance_sampled(model: Any, count: int) -> Iterator[None]:
+    """A model with a latent vector asked with so many importance samples meanwhile; others are as they are."""
+    own = getattr(model, "importance_samples", None)
+    if own is not None:
+        model.importance_samples = count
+    try:
+        yield
+    finally:
+        if own is not None:
+            model.importance_samples = own

@@ -87,8 +87,6 @@ class Experiment:
         begun = time.perf_counter()
         model: Any = checkpoint.load(trained)[0]
         joint = ARMS[arm].is_baseline
-        if hasattr(model, "importance_samples"):
-            model.importance_samples = self.settings.importance_samples
         model.rows_per_pass = ROWS_PER_PASS
         count = self.settings.rows or len(rows.test)
         test = row_tensor(rows.test, np.arange(min(count, len(rows.test))))

@@ -18,7 +18,8 @@ ORDERS = {
 class AcquisitionSettings:
     """orders: in which variables are looked at, out of `ORDERS`; 'random' is always there, to compare with
     num_samples: draws that a reward is estimated from, of a baseline baseline_samples
-    importance_samples: of a baseline with a latent vector, for each of these draws
+    importance_samples: of a baseline with a latent vector, for each of these draws (its errors are measured with as
+        many as it has of its own)
     prediction_samples: draws whose mean predicts the target
     random_orders: of each row, averaged; rows: test rows looked at (0: all); shared_rows: training rows whose mean
         reward makes the shared order
