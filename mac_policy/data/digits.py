@@ -155,9 +155,10 @@ def _binary(path: Path, split: str, rows: int) -> NDArray[np.uint8]:
     values = mapped_member(path, split) if path.suffix == ".npz" else read_amat(path)
     if values.shape != (rows, PIXELS):
         raise ValueError(f"{path} has {split} of shape {values.shape}, expected ({rows}, {PIXELS}): is it truncated?")
-    if values.max() > 1:
-        raise ValueError(f"{path} has values up to {values.max()} in {split}: a binarised image has 0 and 1 alone")
-    return values
+    outside = (values != 0) & (values != 1)
+    if outside.any():
+        raise ValueError(f"{path} has {values[outside][0]} in {split}: a binarised image has 0 and 1 alone")
+    return values.astype(np.uint8, copy=False)
 
 
 def read_amat(path: Path) -> NDArray[np.uint8]:

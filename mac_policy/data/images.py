@@ -5,6 +5,7 @@ A row is an image channel by channel, (3, 32, 32), the layout of both sets' file
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ IMAGENET32 = Published(
         ),
     ),
 )
-IMAGENET_TRAIN = 1_281_167
+IMAGENET_TRAIN, IMAGENET_TEST = 1_281_167, 50_000
 HELD_OUT = 0.02  # neither set publishes a validation split: the last training images
 
 
@@ -70,14 +71,34 @@ def load_cifar10(root: str | Path | None = None, *, download: bool = False, cons
     folder = CIFAR10.locate(root, download=download, console=console)
     binary = bool(list(folder.glob("data_batch_*.bin")))
     suffix = ".bin" if binary else ""
-    names = [f"data_batch_{i + 1}{suffix}" for i in range(BATCHES)]
-    paths = [folder / name for name in names if (folder / name).is_file()]
+    paths = batch_files(folder, "data_batch_", BATCHES, (suffix,))
     test_path = folder / f"test_batch{suffix}"
+    if not test_path.is_file():
+        raise ValueError(f"{folder} has {paths[0].name} but no {test_path.name}: both must be of one form")
     read = read_cifar_binary if binary else partial(read_batch, images=IMAGES_A_BATCH)
     train, valid = hold_out(JoinedRows([read(path) for path in paths]), HELD_OUT)
     note = "" if len(paths) == BATCHES else f"{len(paths)} of {BATCHES} training batches"
     digest = files_sha256([*paths, test_path])
     return RowSet("cifar10", train, valid, read(test_path), SHAPE, 256, str(folder), digest, note)
+
+
+def batch_files(folder: Path, stem: str, count: int, suffixes: tuple[str, ...]) -> list[Path]:
+    """The training batches in a folder by their numbers, 1..count: at least one, and one file for each."""
+    expected = " ... ".join(f"{stem}{number}{suffixes[0]}" for number in (1, count))
+    found: dict[int, Path] = {}
+    for path in sorted(folder.glob(f"{stem}*")):
+        named = re.fullmatch(rf"{stem}([1-9]\d*)", path.name.removesuffix(path.suffix))
+        if path.suffix not in suffixes:
+            continue
+        if named is None or int(named[1]) > count:
+            raise ValueError(f"{path} is no training batch: expected {expected}")
+        if int(named[1]) in found:
+            other = found[int(named[1])].name
+            raise ValueError(f"{folder} has both {other} and {path.name}: keep one of them, or its images count twice")
+        found[int(named[1])] = path
+    if not found:
+        raise ValueError(f"{folder} has no training batch, expected {expected}")
+    return [found[number] for number in sorted(found)]
 
 
 def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
@@ -107,12 +128,16 @@ def load_imagenet32(
     literature. Uncompressed npz batches are mapped, compressed ones and pickles are read (3.9 GB for all ten).
     """
     folder = IMAGENET32.locate(root, download=download, console=console)
-    paths = sorted(folder.glob("train_data_batch_*"), key=lambda path: int(path.stem.rsplit("_", 1)[1]))
-    test_path = next(folder.glob("val_data*"))
+    paths = batch_files(folder, "train_data_batch_", 10, (".npz", ""))
+    test_paths = [path for path in (folder / "val_data.npz", folder / "val_data") if path.is_file()]
+    if len(test_paths) != 1:
+        raise ValueError(f"{folder} has {len(test_paths)} files val_data.npz or val_data, expected one")
+    test_path = test_paths[0]
     joined = JoinedRows([_imagenet_batch(path) for path in paths])
     train, valid = hold_out(joined, HELD_OUT)
     test: Rows = _imagenet_batch(test_path)
-    note = "" if len(joined) == IMAGENET_TRAIN else f"{len(joined):,} of {IMAGENET_TRAIN:,} training images"
+    counts = ((len(joined), IMAGENET_TRAIN, "training"), (len(test), IMAGENET_TEST, "validation"))
+    note = "; ".join(f"{found:,} of {all_:,} {what} images" for found, all_, what in counts if found != all_)
     digest = files_sha256([*paths, test_path])
     return RowSet("imagenet32", train, valid, test, SHAPE, 256, str(folder), digest, note)
 

@@ -111,8 +111,13 @@ class RowSet:
 
 
 def files_sha256(paths: Sequence[Path]) -> str:
-    """One file's sha256; of several, the sha256 over theirs in this order."""
+    """One file's sha256; of several, the sha256 over theirs in this order. No two may be the same: parts of a data
+    set never are, and rows that are held out would be trained on."""
     each = [file_sha256(path) for path in paths]
+    for path, digest in zip(paths, each, strict=True):
+        first = paths[each.index(digest)]
+        if first != path:
+            raise ValueError(f"{path} is a copy of {first.name}: another part of the data set is expected")
     return each[0] if len(each) == 1 else hashlib.sha256("\n".join(each).encode()).hexdigest()
 
 

@@ -39,8 +39,8 @@ def is_constant(rows: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def drop_constant(
-    splits: tuple[NDArray[np.float32], ...],
-) -> tuple[tuple[NDArray[np.float32], ...], str]:
+    splits: tuple[NDArray[Any], ...],
+) -> tuple[tuple[NDArray[Any], ...], str]:
     """The splits without the columns that are constant in the first, and a note that names them ('' if none).
 
     Such a column has no density: a model would be paid without limit for a narrow peak.

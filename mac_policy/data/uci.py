@@ -51,13 +51,12 @@ def load_uci(
             f"{path} has {values.shape[0]} rows of {values.shape[1]} numbers, expected {shape[0]} of {shape[1]}: "
             "it is truncated or another table"
         )
+    (values,), note = drop_constant((values,))  # of the whole table: every split has the same variables
     order = np.random.default_rng([split, *name.encode()]).permutation(len(values))
     held = max(1, len(values) // 10)
     train, valid, test = (values[rows] for rows in np.split(order, [len(values) - 2 * held, len(values) - held]))
     scaling = Scaling.of(train)
-    (train32, valid32, test32), note = drop_constant(
-        tuple(scaling(rows).astype(np.float32) for rows in (train, valid, test))
-    )
+    train32, valid32, test32 = (scaling(rows).astype(np.float32) for rows in (train, valid, test))
     note = "; ".join(filter(None, (f"split {split}", note)))
     return RowSet(name, train32, valid32, test32, (train32.shape[1],), None, str(path), files_sha256([path]), note)
 

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -77,6 +78,27 @@ def test_labels_that_no_cifar_10_file_has(tmp_path, small):
         load_cifar10(tmp_path)
 
 
+def test_a_training_batch_is_no_test_batch(tmp_path, small):
+    cifar(tmp_path, binary_batch, ".bin", 2)
+    (tmp_path / "test_batch.bin").write_bytes((tmp_path / "data_batch_1.bin").read_bytes())
+    with pytest.raises(ValueError, match=r"test_batch.bin is a copy of data_batch_1.bin"):
+        load_cifar10(tmp_path)
+
+
+def test_batches_of_other_numbers_or_of_another_form_than_the_test_batch_are_refused(tmp_path, small):
+    cifar(tmp_path, binary_batch, ".bin", 1)
+    (tmp_path / "test_batch.bin").unlink()
+    python_batch(tmp_path / "test_batch", pixels(IMAGES, seed=9))
+    with pytest.raises(ValueError, match=r"has data_batch_1.bin but no test_batch.bin: both must be of one form"):
+        load_cifar10(tmp_path)
+    (tmp_path / "data_batch_1.bin").rename(tmp_path / "data_batch_7.bin")
+    with pytest.raises(ValueError, match=r"no training batch: expected data_batch_1.bin ... data_batch_5.bin"):
+        load_cifar10(tmp_path)
+    (tmp_path / "data_batch_7.bin").rename(tmp_path / "data_batch_1.html")
+    with pytest.raises(ValueError, match=r"has no training batch, expected data_batch_1 ... data_batch_5"):
+        load_cifar10(tmp_path)
+
+
 def test_a_pickle_cannot_run_code(tmp_path):
     class Evil:
         def __reduce__(self):
@@ -107,11 +129,37 @@ def test_imagenet32_from_npz_batches(tmp_path, save):
     assert len(rows.train) + len(rows.valid) == 75
     np.testing.assert_array_equal(rows.train[np.array([0, 30])], [pixels(25, seed=1)[0], pixels(25, seed=2)[5]])
     np.testing.assert_array_equal(rows.valid[:][-1], pixels(25, seed=10)[-1])
-    assert "75 of 1,281,167 training images" in rows.note
+    assert rows.note == "75 of 1,281,167 training images; 5 of 50,000 validation images"
     path = tmp_path / "train_data_batch_1.npz"
     assert isinstance(mapped_member(path, "data"), np.memmap) == (save is np.savez)
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(ValueError, match=r"train_data_batch_1.npz is truncated or no npz file"):
+        load_imagenet32(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("train_data_batch_1", "has both train_data_batch_1 and train_data_batch_1.npz"),
+        (
+            "train_data_batch_11.npz",
+            "train_data_batch_11.npz is no training batch: expected train_data_batch_1.npz ...",
+        ),
+        ("train_data_batch_0.npz", "train_data_batch_0.npz is no training batch"),
+        ("train_data_batch_1 (copy).npz", "is no training batch"),
+        ("train_data_batch_2.npz", "train_data_batch_2.npz is a copy of train_data_batch_1.npz"),
+        ("val_data", "has 2 files val_data.npz or val_data, expected one"),
+    ],
+)
+def test_imagenet32_is_made_of_one_file_for_each_number(tmp_path, name, message):
+    np.savez(tmp_path / "train_data_batch_1.npz", data=pixels(5))
+    np.savez(tmp_path / "val_data.npz", data=pixels(5, seed=1))
+    assert load_imagenet32(tmp_path).num_variables == 3072
+    if name.endswith(".npz"):
+        (tmp_path / name).write_bytes((tmp_path / "train_data_batch_1.npz").read_bytes())
+    else:
+        python_batch(tmp_path / name, pixels(5))
+    with pytest.raises(ValueError, match=re.escape(message)):
         load_imagenet32(tmp_path)
 
 
@@ -184,7 +232,8 @@ def test_damaged_idx_files_are_refused(tiny_mnist, damage, message):
 @pytest.fixture
 def tiny_binary(monkeypatch):
     monkeypatch.setattr(digits, "SPLITS", {"train": 6, "valid": 3, "test": 3})
-    return {split: pixels(count, 784, count) & 1 for split, count in (("train", 6), ("valid", 3), ("test", 3))}
+    counts = {"train": 6, "valid": 3, "test": 3}
+    return {split: pixels(count, 784, seed) & 1 for seed, (split, count) in enumerate(counts.items())}
 
 
 def test_binarised_mnist_from_its_lines_and_from_npz(tmp_path, tiny_binary):
@@ -200,5 +249,10 @@ def test_binarised_mnist_from_its_lines_and_from_npz(tmp_path, tiny_binary):
     np.savez_compressed(tmp_path / "binarized_mnist.npz", **tiny_binary)
     assert load_binarized_mnist(tmp_path).levels == 2
     np.savez(tmp_path / "binarized_mnist.npz", **{**tiny_binary, "test": tiny_binary["test"] * 9})
-    with pytest.raises(ValueError, match="values up to 9 in test"):
+    with pytest.raises(ValueError, match="has 9 in test: a binarised"):
         load_binarized_mnist(tmp_path)
+    np.savez(tmp_path / "binarized_mnist.npz", **{**tiny_binary, "train": tiny_binary["train"] * 0.5})
+    with pytest.raises(ValueError, match=r"has 0.5 in train: a binarised image has 0 and 1 alone"):
+        load_binarized_mnist(tmp_path)
+    np.savez(tmp_path / "binarized_mnist.npz", **{split: values * 1.0 for split, values in tiny_binary.items()})
+    assert load_binarized_mnist(tmp_path).train.dtype == np.uint8

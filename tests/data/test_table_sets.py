@@ -239,6 +239,19 @@ def test_the_splits_of_a_table_hold_all_its_rows_once(tmp_path):
     assert np.corrcoef(np.sort(together), np.sort(original))[0, 1] == pytest.approx(1.0)
 
 
+def test_every_split_has_the_same_variables(tmp_path):
+    path = uci(tmp_path)
+    table = np.loadtxt(path)
+    table[:, 2], table[:, 5] = 7.0, 3.0
+    table[17, 5] = 4.0  # constant but for a row that is not in every split's training rows
+    np.savetxt(path, table)
+    found = [load_uci("energy", tmp_path, split=split, verify=False) for split in range(20)]
+    assert {rows.num_variables for rows in found} == {8}
+    assert found[3].note == "split 3; constant columns dropped: 2"
+    assert any(len(np.unique(rows.train[:, 4])) == 1 for rows in found)
+    assert all(np.isfinite(rows.test[:]).all() for rows in found)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
