@@ -30,6 +30,16 @@ class Variation:
         for name in self.images:
             check_choice("variation of images", name, VARIATIONS)
 
+    def check_fits(self, shape: Sequence[int], levels: int | None) -> None:
+        """ValueError where rows of this shape with this many values (None: real numbers) cannot be varied so."""
+        if self.noise and levels is not None:
+            raise ValueError(f"variation.noise={self.noise} is for real numbers, these rows have values 0..{levels - 1}")
+        if self.images and len(shape) != 3:
+            names = ", ".join(self.images)
+            raise ValueError(f"variation.images=[{names}] is for images, these rows have shape {tuple(shape)}")
+        if "rotate" in self.images:
+            check_square(shape[1], shape[2])
+
     def __call__(self, x: Tensor, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Rows (B, N) of images or tables of this shape, varied."""
         if self.noise:
@@ -57,7 +67,11 @@ def _flip_vertically(images: Tensor) -> Tensor:
     return images.flip(2)
 
 
+def check_square(height: int, width: int) -> None:
+    if height != width:
+        raise ValueError(f"only square images can be rotated, these are {height} x {width}")
+
+
 def _rotate(images: Tensor) -> Tensor:
-    if images.shape[2] != images.shape[3]:
-        raise ValueError(f"only square images can be rotated, these are {images.shape[2]} x {images.shape[3]}")
+    check_square(images.shape[2], images.shape[3])
     return images.rot90(1, (2, 3))

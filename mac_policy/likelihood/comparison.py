@@ -20,6 +20,7 @@ from mac_policy.likelihood import checkpoint
 from mac_policy.likelihood.arms import ARMS, check_arms
 from mac_policy.likelihood.intervals import summary
 from mac_policy.likelihood.outcome import Outcome, evaluate
+from mac_policy.likelihood.queries import evaluation_queries
 from mac_policy.likelihood.run import ArmRun, Recipe
 from mac_policy.likelihood.spec import ModelSpec, build
 from mac_policy.provenance import run_record, write_json
@@ -81,17 +82,19 @@ class Comparison:
         self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
     ) -> Outcome:
         """One arm, from where its folder stands. An arm that leaves the numbers is an outcome, too."""
+        settings = self.recipe.evaluation
+        evaluation_queries(1, rows.shape, settings)  # what cannot be asked is said before training, not after it
         spec, folder = self.spec(arm, rows), self.arm_folder(arm, seed)
         model = build(spec, seed)
-        model.rows_per_pass = self.recipe.evaluation.rows_per_pass
+        model.rows_per_pass = settings.rows_per_pass
         run = ArmRun(model, spec, rows, self.recipe, folder, seed=seed, fabric=fabric, quiet=quiet)
         try:
             trained = run.go(resume)
         except TrainingDiverged as error:
             return Outcome(arm, seed, error.step, run.seconds, diverged=str(error))
         model = run.average if trained else checkpoint.load(folder, device=fabric.device)[0]
-        model.rows_per_pass = self.recipe.evaluation.rows_per_pass
-        found = evaluate(model, rows, self.recipe.evaluation, folder, fabric=fabric, arm=arm, seed=seed)
+        model.rows_per_pass = settings.rows_per_pass
+        found = evaluate(model, rows, settings, folder, fabric=fabric, arm=arm, seed=seed)
         return dataclasses.replace(found, steps=run.step, seconds=run.seconds)
 
     def record(self, outcomes: Sequence[Outcome], rows: RowSet) -> dict[str, Any]:
@@ -99,10 +102,10 @@ class Comparison:
         discrete = rows.levels is not None
         by_arm = {arm: [o for o in outcomes if o.arm == arm] for arm in self.arms}
         values = {
-            arm: [o.metrics(rows.num_variables, discrete, in_nats=rows.levels == 2) for o in found]
+            arm: [o.metrics(rows.num_variables, discrete, in_nats=rows.levels == 2) for o in found if not o.diverged]
             for arm, found in by_arm.items()
-            if found and not any(o.diverged for o in found)
         }
+        whole = [arm for arm, found in by_arm.items() if found and not any(o.diverged for o in found)]
         asked = {kind: self.networks[kind] for kind in dict.fromkeys(ARMS[arm].network for arm in self.arms)}
         said = {
             "benchmark": self.name,
@@ -112,26 +115,33 @@ class Comparison:
                 **json.loads(json.dumps({**self.recipe.as_dict(), "evaluation": vars(self.recipe.evaluation)})),
                 **json.loads(json.dumps({"networks": asked, "head": self.head, "order": self.order})),
             },
-            "arms": {arm: self.arm_record(arm, by_arm[arm], values.get(arm)) for arm in self.arms if by_arm[arm]},
+            "arms": {arm: self.arm_record(by_arm[arm], values[arm]) for arm in self.arms if by_arm[arm]},
             "paired": {
                 f"{second} - {first}": self.paired(by_arm, values, first, second)
-                for first, second in combinations(values, 2)
+                for first, second in combinations(whole, 2)
             },
         }
-        return run_record(None, rows.record()) | said
+        dataset = rows.record()
+        if self.random_splits:
+            dataset["note"] = f"a random split for each seed; {dataset['note']} is the last"
+        return run_record(None, dataset) | said
 
     def arm_record(
-        self, arm: str, outcomes: Sequence[Outcome], values: Sequence[Mapping[str, NDArray[np.float64]]] | None
+        self, outcomes: Sequence[Outcome], values: Sequence[Mapping[str, NDArray[np.float64]]]
     ) -> dict[str, Any]:
+        """`values` are of the seeds that did not diverge; of an arm with one that did they are no summary of it."""
         trained = {
-            "about": ARMS[arm].about,
+            "about": ARMS[outcomes[0].arm].about,
             "training_seeds": [o.seed for o in outcomes],
             "steps": [o.steps for o in outcomes],
             "train_seconds": [round(o.seconds, 1) for o in outcomes],
             "evaluation_seconds": [round(o.evaluation_seconds, 1) for o in outcomes],
         }
-        if values is None:
-            return trained | {"diverged": {str(o.seed): o.diverged for o in outcomes if o.diverged}}
+        diverged = {str(o.seed): o.diverged for o in outcomes if o.diverged}
+        if diverged:
+            others = [o.seed for o in outcomes if not o.diverged]
+            means = {str(s): {k: float(np.mean(x)) for k, x in v.items()} for s, v in zip(others, values, strict=True)}
+            return trained | {"diverged": diverged, "others": means}
         shared = not self.random_splits
         return trained | {
             "rows": [len(v["joint"]) for v in values],

@@ -33,10 +33,11 @@ def fill_text(
     model: RowModel,
     shown: str,
     *,
+    steps: int | None = None,
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> str:
-    """`shown` with every underscore replaced by a letter or a space.
+    """`shown` with every underscore replaced by a letter or a space; `steps` fills several at once.
 
     A text longer than the model's chunk is filled piece by piece, a shorter one as the beginning of a chunk whose
     rest is missing.
@@ -44,16 +45,16 @@ def fill_text(
     >>> fill_text(model, "the c_t sat on the ___")  # doctest: +SKIP
     'the cat sat on the mat'
     """
-    parts = pieces(shown, model.num_variables)
-    if not parts:
-        raise ValueError("the text is empty")
+    parts = pieces(check_text(shown), model.num_variables)
     x = torch.zeros(len(parts), model.num_variables, dtype=torch.uint8)
     given, there = torch.zeros_like(x, dtype=torch.bool), torch.zeros_like(x, dtype=torch.bool)
     for row, part in enumerate(parts):
         x[row, : len(part)] = torch.from_numpy(encode(part.replace(HOLE, " ")).copy())
         given[row, : len(part)] = torch.tensor([character != HOLE for character in part])
         there[row, : len(part)] = True
-    filled = model.sample(x, given, missing=~there, temperature=temperature, generator=generator)
+    if steps is not None:
+        check_count("steps", steps)
+    filled = model.sample(x, given, missing=~there, steps=steps, temperature=temperature, generator=generator)
     return "".join(decode(row[: len(part)].numpy()) for row, part in zip(filled, parts, strict=True))
 
 
@@ -68,7 +69,9 @@ def with_holes(text: str, given: Sequence[bool]) -> str:
 
 
 def check_text(text: str) -> str:
-    """The text in lower case, if its characters are letters, spaces and underscores."""
+    """The text in lower case, if it has characters, and those are letters, spaces and underscores."""
+    if not text:
+        raise ValueError("the text is empty: give some, with _ for each hole")
     lower = text.lower()
     outside = sorted(set(lower) - set(ALPHABET) - {HOLE})
     if outside:

@@ -91,7 +91,8 @@ def evaluate(
     for later, default in (("missing", ()), ("queries", QUERIES)):
         if said[later] == default:
             del said[later]  # as facts were before there were such settings
-    facts = json.loads(json.dumps({"evaluation": said, "rows": count, "sha256": rows.sha256, "note": rows.note}))
+    of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.note}
+    facts = json.loads(json.dumps({"evaluation": said, "precision": "fp32", **of_rows}))
     queries = evaluation_queries(count, rows.shape, settings)
     if not model.any_query:
         queries = {"joint": queries["joint"]}

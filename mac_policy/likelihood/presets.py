@@ -111,8 +111,17 @@ def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -
 
 
 def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
-    """The data that a trained arm was made for, in its split: all rows, whatever share it was trained on."""
+    """The data that a trained arm was made for, in its split: all rows, whatever share it was trained on.
+
+    Other files than it was trained on are refused: what it has seen could be among their test rows.
+    """
     described = read_config(folder)
-    name = described["dataset"]["name"]
+    name, trained_on = described["dataset"]["name"], described["dataset"]["sha256"]
     data = {"name": name, "root": root} | ({"chunk": described["dataset"]["variables"]} if name == "text8" else {})
-    return load_for_seed(data, None, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
+    rows = load_for_seed(data, None, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
+    if rows.sha256 != trained_on:
+        raise ValueError(
+            f"{folder} was trained on other data than {rows.location}: sha256 {trained_on}, here {rows.sha256}; "
+            "let root or $MAC_DATA be the folder of those files"
+        )
+    return rows

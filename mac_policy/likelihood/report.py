@@ -56,9 +56,11 @@ def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -
     arms: Mapping[str, Any] = record["arms"]
     first = next(iter(arms))
     rows = next((f"{arm['rows'][0]} test rows; " for arm in arms.values() if "rows" in arm), "")
+    alone = all(len(arm["training_seeds"]) == 1 for arm in arms.values())
     table = Table(
         title=f"{record['benchmark']}{about}: {record['unit']}, {record['better']} is better; {rows}"
         f"below each mean its difference to {first}"
+        f"{'; one training seed: intervals are over its rows alone' if alone else ''}"
     )
     table.add_column("arm", no_wrap=True)
     for name in (*shown, "seeds", "train s"):
@@ -67,7 +69,8 @@ def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -
     for name, arm in arms.items():
         ends = [str(len(arm["training_seeds"])), f"{np.mean(arm['train_seconds']):.0f}"]
         if "metrics" not in arm:
-            table.add_row(name, *["diverged"] * len(shown), *ends)
+            said = f"diverged ({len(arm['diverged'])} of {ends[0]})"
+            table.add_row(name, *[said] * len(shown), *ends)
             continue
         paired = record["paired"].get(f"{name} - {first}", {})
         table.add_row(name, *(_cell(arm["metrics"].get(column), paired.get(column)) for column in shown), *ends)

@@ -12,7 +12,7 @@ import torch
 from lightning_fabric import Fabric
 
 from mac_policy.checks import check_count
-from mac_policy.data.rows import RowSet
+from mac_policy.data.rows import RowSet, without_test_rows
 from mac_policy.likelihood import checkpoint
 from mac_policy.likelihood.batches import Variation
 from mac_policy.likelihood.evaluate import log_likelihoods, row_tensor
@@ -78,8 +78,9 @@ class ArmRun(Run[RowModel]):
         fabric: Fabric,
         quiet: bool = False,
     ) -> None:
+        recipe.variation.check_fits(rows.shape, rows.levels)
         self.spec, self.data, self.recipe = spec, rows, recipe
-        dataset = rows.record()
+        dataset = rows.record() | {"note": rows.training_note}
         of_data = {key: dataset[key] for key in ("name", "sha256", "note", "train", "valid", "variables")}
         identity = {"spec": json.loads(json.dumps(spec.as_dict())), **recipe.as_dict(), "data": of_data, "seed": seed}
         super().__init__(
@@ -132,4 +133,6 @@ class ArmRun(Run[RowModel]):
         if not (self.folder / checkpoint.CONFIG).exists():
             return None
         config = checkpoint.read_config(self.folder)
-        return config["training"], config["identity"]
+        identity = config["identity"]
+        data = identity.get("data", {})  # identities once had the test rows in their note
+        return config["training"], identity | {"data": data | {"note": without_test_rows(data.get("note", ""))}}

@@ -19,7 +19,7 @@ from mac_policy.training.divergence import DIVERGED, TrainingDiverged, report_di
 from mac_policy.training.progress import Reporter
 from mac_policy.training.settings import TrainSettings, rate
 from mac_policy.training.setup import make_optimizer
-from mac_policy.training.streams import Shuffle
+from mac_policy.training.streams import Shuffle, stream
 
 METRICS, BEST = "metrics.csv", "best.safetensors"
 
@@ -103,13 +103,22 @@ class Run(ABC, Generic[Model]):
         """The loss of a step, with its gradient (averaged over the processes) in the weights."""
         inputs = self.inputs(step)
         self.wrapped.zero_grad(set_to_none=True)
-        loss: Tensor = self.module(*inputs)
+        loss = self._loss(step, inputs)
         # The mean over all processes: each of them stops at the same step, none waits for one that has stopped.
         mean: Tensor = self.fabric.all_reduce(loss.detach().clone())  # type: ignore[assignment]
         if not torch.isfinite(mean):
             raise self.diverged("loss", step)
         self.fabric.backward(loss)
         return mean
+
+    def _loss(self, step: int, inputs: tuple[Any, ...]) -> Tensor:
+        """What layers draw for themselves (dropout) comes from torch's global generators: they are set for the step,
+        so that a run that goes on draws what it would have drawn, and are left as they were."""
+        devices = [self.fabric.device] if self.fabric.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(stream(self.seed, f"layers {self.fabric.global_rank}", step).initial_seed())
+            loss: Tensor = self.module(*inputs)
+        return loss
 
     def advance(self) -> float:
         """One optimiser step; the loss."""

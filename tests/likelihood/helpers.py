@@ -84,9 +84,9 @@ def spec(arm="mac", head=None, network=None, rows=None, **settings):
     return ModelSpec(arm, rows.shape, rows.levels, network or MLP, head or CATEGORICAL, **settings)
 
 
-def a_run(folder, arm="mac", seed=0, rows=None, head=None, **settings):
+def a_run(folder, arm="mac", seed=0, rows=None, head=None, network=None, **settings):
     rows = rows or letters()
-    described = spec(arm, head, rows=rows)
+    described = spec(arm, head, network, rows)
     return ArmRun(
         build(described, seed), described, rows, recipe(**settings), folder, seed=seed, fabric=one_process(), quiet=True
     )

@@ -94,7 +94,7 @@ def test_an_arm_that_diverges_is_said_to_have_and_the_others_go_on(tmp_path, mon
     assert "metrics" in record["arms"]["mac"]
     assert record["paired"] == {}
     table = results_table(record, ["joint", "marginal"], "")
-    assert next(iter(table.columns[1].cells)) == "diverged"
+    assert next(iter(table.columns[1].cells)) == "diverged (1 of 2)"
     json.dumps(record, allow_nan=False)
 
 
@@ -105,7 +105,7 @@ def test_when_every_arm_diverges_there_is_still_a_table(tmp_path, monkeypatch):
     monkeypatch.setattr(running.ArmRun, "advance", diverge)
     record = compare(tmp_path, arms=("mac",), seeds=(0,)).run(one_process(), quiet=True)
     (table,) = results_tables(record)
-    assert "diverged" in list(table.columns[1].cells)
+    assert "diverged (1 of 1)" in list(table.columns[1].cells)
     assert write_curves(record, tmp_path, 1.0, tmp_path / "curves.png").exists()
 
 

@@ -16,6 +16,7 @@ from mac_policy.training.state import ResumeError
 
 from .helpers import a_run, letters, numbers, same
 
+WITH_DROPOUT = {"kind": "mlp", "width": 24, "depth": 2, "dropout": 0.5}
 ENERGY = {"kind": "energy", "num_components": 2, "latent_dim": 4, "hidden": 8, "num_blocks": 1}
 
 
@@ -27,13 +28,17 @@ def finish(run):
 @pytest.mark.parametrize("at", [1, 5])
 @pytest.mark.parametrize(("data", "head"), [(letters, None), (numbers, ENERGY)])
 def test_stopped_at_any_step_it_ends_with_the_same_weights(tmp_path, data, head, at):
-    whole = finish(a_run(tmp_path / "whole", rows=data(), head=head))
-    stopped = a_run(tmp_path / "stopped", rows=data(), head=head)
+    """With dropout, whose random numbers are torch's own; and the global generator is left as it was."""
+    before = torch.random.get_rng_state()
+    whole = finish(a_run(tmp_path / "whole", rows=data(), head=head, network=WITH_DROPOUT))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.rand(3)
+    stopped = a_run(tmp_path / "stopped", rows=data(), head=head, network=WITH_DROPOUT)
     for _ in range(at):
         stopped.advance()
     stopped.folder.mkdir()
     stopped.save()
-    resumed = a_run(tmp_path / "stopped", rows=data(), head=head)
+    resumed = a_run(tmp_path / "stopped", rows=data(), head=head, network=WITH_DROPOUT)
     assert same(finish(resumed), whole)
     assert resumed.resumed_from == at
     assert same(checkpoint.load(tmp_path / "stopped")[0], whole)
