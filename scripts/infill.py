@@ -41,6 +41,7 @@ def main(config: DictConfig) -> None:
     model, spec = load(config.run)
     if len(spec.shape) == 1 and spec.levels == 27:
         refuse(config, "image", "text")
+        refuse(config, "out", "text")
         texts(config, model, spec)
     elif len(spec.shape) == 3 and spec.levels is not None:
         refuse(config, "text", "images")
@@ -56,6 +57,7 @@ def refuse(config: DictConfig, option: str, kind: str) -> None:
 
 def texts(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
     generator = torch.Generator().manual_seed(config.seed)
+    asked = model if config.mode is None else model.in_mode(config.mode)
     if config.text is not None:
         whole = [check_text(str(config.text))]
     else:
@@ -65,7 +67,7 @@ def texts(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
         if HOLE not in text:
             given = given_by_pattern(config.pattern, config.ratio, 1, (len(text),), generator)
             shown = with_holes(text, given[0].tolist())
-        filled = fill_text(model, shown, temperature=config.temperature, generator=generator)
+        filled = fill_text(asked, shown, steps=config.steps, temperature=config.temperature, generator=generator)
         print(*([text] if shown != text else []), shown, filled, sep="\n", end="\n\n" if len(whole) > 1 else "\n")
 
 

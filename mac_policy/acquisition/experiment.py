@@ -98,6 +98,7 @@ class Experiment:
     def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
         """What decides the numbers of an arm and seed."""
         config = checkpoint.read_config(trained)
+        of_rows = {} if config["identity"]["data"]["note"] == rows.note else {"note": rows.note}
         found: dict[str, Any] = json.loads(
             json.dumps(
                 {
@@ -105,6 +106,7 @@ class Experiment:
                     "target": sorted(target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist()),
                     "identity": config["identity"],
                     "steps": config["training"]["steps"],
+                    **of_rows,  # where they are not all that the identity says: other test rows
                 }
             )
         )

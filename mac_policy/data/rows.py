@@ -92,6 +92,11 @@ class RowSet:
             notes.append(f"first {count:,} of {len(rows):,} {split} rows")
         return replace(found, note="; ".join(notes))
 
+    @property
+    def training_note(self) -> str:
+        """What the note says of the rows that decide a trained model's weights."""
+        return without_test_rows(self.note)
+
     def record(self) -> dict[str, Any]:
         """What a results.json says of the data."""
         return {
@@ -108,6 +113,16 @@ class RowSet:
     def __str__(self) -> str:
         counts = f"{len(self.train):,} + {len(self.valid):,} + {len(self.test):,} rows of {self.num_variables}"
         return f"{self.name}: {counts} variables{f' ({self.note})' if self.note else ''}, from {self.location}"
+
+
+def without_test_rows(note: str) -> str:
+    """The note of a `RowSet` but for how many test rows there are.
+
+    >>> from mac_policy.data.rows import without_test_rows
+    >>> without_test_rows("split 0; first 8 of 100 train rows; first 5 of 20 test rows")
+    'split 0; first 8 of 100 train rows'
+    """
+    return "; ".join(part for part in note.split("; ") if not (part.startswith("first ") and part.endswith("test rows")))
 
 
 def files_sha256(paths: Sequence[Path]) -> str:
