@@ -44,6 +44,26 @@ def test_the_rest_of_a_short_texts_chunk_is_neither_seen_nor_filled(text_model, 
     assert asked["given"].tolist() == [[True, False, True, True] + [False] * 6]
 
 
+def test_an_empty_text_is_refused(text_model):
+    for refuse in (check_text, lambda text: fill_text(text_model, text)):
+        with pytest.raises(ValueError, match="the text is empty"):
+            refuse("")
+
+
+def test_steps_of_a_text_are_its_network_passes(text_model, monkeypatch):
+    passes = []
+    real = text_model.model.network.forward
+    monkeypatch.setattr(text_model.model.network, "forward", lambda *a, **k: passes.append(1) or real(*a, **k))
+    counts = []
+    for steps in (None, 2):
+        passes.clear()
+        assert "_" not in fill_text(text_model, "_" * 10, steps=steps, generator=torch.Generator().manual_seed(0))
+        counts.append(len(passes))
+    assert counts == [10, 2]
+    with pytest.raises(ValueError, match="steps must be a whole number"):
+        fill_text(text_model, "_", steps=0)
+
+
 def test_texts_are_checked():
     assert check_text("The C_t") == "the c_t"
     with pytest.raises(ValueError, match=r"2 characters that are not a-z, a space or an underscore: '!', '7'"):
