@@ -122,7 +122,9 @@ def without_test_rows(note: str) -> str:
     >>> without_test_rows("split 0; first 8 of 100 train rows; first 5 of 20 test rows")
     'split 0; first 8 of 100 train rows'
     """
-    return "; ".join(part for part in note.split("; ") if not (part.startswith("first ") and part.endswith("test rows")))
+    return "; ".join(
+        part for part in note.split("; ") if not (part.startswith("first ") and part.endswith("test rows"))
+    )
 
 
 def files_sha256(paths: Sequence[Path]) -> str:

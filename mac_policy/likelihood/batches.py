@@ -33,7 +33,9 @@ class Variation:
     def check_fits(self, shape: Sequence[int], levels: int | None) -> None:
         """ValueError where rows of this shape with this many values (None: real numbers) cannot be varied so."""
         if self.noise and levels is not None:
-            raise ValueError(f"variation.noise={self.noise} is for real numbers, these rows have values 0..{levels - 1}")
+            raise ValueError(
+                f"variation.noise={self.noise} is for real numbers, these rows have values 0..{levels - 1}"
+            )
         if self.images and len(shape) != 3:
             names = ", ".join(self.images)
             raise ValueError(f"variation.images=[{names}] is for images, these rows have shape {tuple(shape)}")
