@@ -78,7 +78,8 @@ def test_a_step_reads_one_token_of_each_row_that_still_asks(kind):
         lambda module, arguments, out: read.append(arguments[0].shape[:2])
     )
     model.sample(torch.zeros(4, N).double(), given, factorization=factorization)
-    assert [rows * tokens for rows, tokens in read] == [3 * 4, 3, 3, 2, 2, 1, 1]  # the row without a question is not read
+    # The row without a question is not read.
+    assert [rows * tokens for rows, tokens in read] == [3 * 4, 3, 3, 2, 2, 1, 1]
 
 
 @every_kind
