@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mac_policy.likelihood.intervals import nested_means
-
 Floats = NDArray[np.floating[Any]]
+
+DRAWS = 2000
 
 METRICS = {"rmse": "squared", "nll": "nll"}
 
@@ -34,6 +35,26 @@ def bootstrap_curves(per_seed: Sequence[Floats], metric: str) -> Floats:
 
 def _draws(per_seed: Sequence[Floats], step: int) -> Floats:
     return nested_means([np.asarray(rows[:, step], np.float64) for rows in per_seed])
+
+
+@lru_cache(maxsize=64)
+def resampling(items: int, draws: int, seed: int) -> NDArray[np.float32]:
+    """(draws, items): which share of each bootstrap sample each item has."""
+    counts = np.random.default_rng(seed).multinomial(items, np.full(items, 1 / items), draws)
+    return (counts / items).astype(np.float32)
+
+
+def nested_means(values: Sequence[Floats], draws: int = DRAWS, seed: int = 0) -> Floats:
+    """Bootstrap means (draws,) where every seed has test rows of its own: seeds, then rows within each of them.
+
+    The resamplings are the same for everything of a shape, so that numbers made from the same rows move together.
+    """
+    seeds = len(values)
+    chosen = np.random.default_rng(seed).integers(seeds, size=(draws, seeds))
+    # means[k] are those of seed k's rows, one for each place it may take in each draw.
+    means = np.stack([resampling(len(rows), draws * seeds, seed + 1 + k) @ rows for k, rows in enumerate(values)])
+    found: Floats = means[chosen, np.arange(draws * seeds).reshape(draws, seeds)].mean(1)
+    return found
 
 
 def number_needed(curves: Floats, level: Floats) -> Floats:

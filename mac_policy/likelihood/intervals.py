@@ -8,13 +8,10 @@ the truth 89% of the time or more with two seeds, 92% or more with three.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-
-DRAWS = 2000
 
 Floats = NDArray[np.floating]
 
@@ -49,23 +46,3 @@ def variance_of_mean(values: Floats) -> tuple[float, int]:
     if len(values) < 2:
         return 0.0, 1
     return float(np.var(values, ddof=1)) / len(values), len(values) - 1
-
-
-@lru_cache(maxsize=64)
-def resampling(items: int, draws: int, seed: int) -> NDArray[np.float32]:
-    """(draws, items): which share of each bootstrap sample each item has."""
-    counts = np.random.default_rng(seed).multinomial(items, np.full(items, 1 / items), draws)
-    return (counts / items).astype(np.float32)
-
-
-def nested_means(values: Sequence[Floats], draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Bootstrap means (draws,) where every seed has test rows of its own: seeds, then rows within each of them.
-
-    The resamplings are the same for everything of a shape, so that numbers made from the same rows move together.
-    """
-    seeds = len(values)
-    chosen = np.random.default_rng(seed).integers(seeds, size=(draws, seeds))
-    # means[k] are those of seed k's rows, one for each place it may take in each draw.
-    means = np.stack([resampling(len(rows), draws * seeds, seed + 1 + k) @ rows for k, rows in enumerate(values)])
-    found: Floats = means[chosen, np.arange(draws * seeds).reshape(draws, seeds)].mean(1)
-    return found
