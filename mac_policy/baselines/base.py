@@ -95,19 +95,23 @@ class Baseline(nn.Module, ABC):
         num_samples: int = 1,
         steps: int | None = None,
         temperature: float = 1.0,
+        missing: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """x with all that is not given drawn; (B, N), or (num_samples, B, N) if > 1, as `AnyOrderModel.sample`."""
+        """x with all that is not given (nor missing) drawn; (B, N), or (num_samples, B, N) if > 1, as
+        `AnyOrderModel.sample`. Whole rows are drawn and what is missing is dropped, which leaves the law of the rest.
+        """
         check_count("num_samples", num_samples)
         check_positive("temperature", temperature)
         if steps is not None:
             check_count("steps", steps)
         check_values(x, self.num_variables)
         given = check_mask("given", given, len(x), self.num_variables)
+        kept = given if missing is None else given | check_mask("missing", missing, len(x), self.num_variables)
         if not self.head.discrete and not x.is_floating_point():
             x = x.to(torch.get_default_dtype())
         drawn = self._completions(self._known(x, given), given, num_samples, steps, temperature, generator)
-        filled = torch.where(given, x, drawn.to(x.dtype))
+        filled = torch.where(kept, x, drawn.to(x.dtype))
         return filled[0] if num_samples == 1 else filled
 
     def impute(

@@ -76,6 +76,9 @@ def test_sample_and_impute_are_the_same_draws(model):
     one = model.sample(x, seen, generator=generator())
     assert one.shape == x.shape
     assert torch.equal(one[:, None], model.impute(x, seen, generator=generator()))
+    missing = mask("0" * (model.num_variables - 1) + "1")
+    without = model.sample(x, seen, missing=missing, generator=generator())
+    assert torch.equal(without, torch.where(missing, x, one))
 
 
 @pytest.mark.parametrize("latent", ["vae", "miwae"])

@@ -23,7 +23,9 @@ def edges_met(queries):
     return law / len(queries.ranks)
 
 
-@pytest.mark.parametrize("masks", [UniformCardinality(4), UniformCardinality(4, 1, 3), FIXED], ids=str)
+@pytest.mark.parametrize(
+    "masks", [UniformCardinality(4), UniformCardinality(4, 1, 3), FIXED], ids=["any", "one-to-three", "fixed"]
+)
 @pytest.mark.parametrize("protocol", ["largest", "random"])
 @pytest.mark.parametrize(
     ("query", "path_weighting"),
