@@ -56,7 +56,7 @@ class Conditions(nn.Module):
     def __init__(self, dim: int, num_modes: int) -> None:
         super().__init__()
         self.step = StepEmbedding(dim)
-        self.mode = nn.Embedding(num_modes, dim) if num_modes else None
+        self.mode = nn.Embedding(num_modes, dim) if num_modes > 1 else None
         self.project = nn.Sequential(nn.Linear(dim, dim), nn.SiLU(), nn.Linear(dim, dim))
 
     def forward(self, evidence: Tensor, mode: Tensor | None) -> Tensor:

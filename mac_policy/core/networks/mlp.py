@@ -48,7 +48,7 @@ class MLP(SetNetwork):
     ``residual=False``: ``depth`` hidden layers (the MAC paper's kitchen policy: width 2048, depth 8).
     ``residual=True``: ``depth`` residual blocks of two layers, the evidence shown again to the output layer
     (ACE: 4 blocks). ``step_dim`` > 0 concatenates a sinusoidal embedding of the share of variables seen
-    (SFARM's tables), ``num_modes`` > 0 one of the mode.
+    (SFARM's tables), ``num_modes`` > 1 one of the mode: a single one says nothing.
 
         network = MLP(num_variables=9, num_features=1, num_params=60, context_dim=30, width=2048, depth=8)
         network(features, evidence, network.encode(observation))  # (B, 9, 60)
@@ -79,8 +79,8 @@ class MLP(SetNetwork):
         check_sizes(width=width, depth=depth, mode_dim=mode_dim)
         check_sizes(0, step_dim=step_dim)
         self.step = StepEmbedding(step_dim) if step_dim else None
-        self.mode = nn.Embedding(num_modes, mode_dim) if num_modes else None
-        inputs = num_variables * (num_features + 1) + context_dim + step_dim + (mode_dim if num_modes else 0)
+        self.mode = nn.Embedding(num_modes, mode_dim) if num_modes > 1 else None
+        inputs = num_variables * (num_features + 1) + context_dim + step_dim + (mode_dim if num_modes > 1 else 0)
         self.hidden = hidden_layers(inputs, width, depth, residual, dropout)
         self.residual = residual
         self.output = nn.Linear(width + (num_variables if residual else 0), num_variables * num_params)

@@ -99,7 +99,7 @@ class PathTransformer(PathNetwork):
         # One row more, for no variable.
         self.position = nn.Embedding(num_variables + 1, width)
         self.target = nn.Embedding(num_variables + 1, width)
-        self.mode = nn.Embedding(num_modes, width) if num_modes else None
+        self.mode = nn.Embedding(num_modes, width) if num_modes > 1 else None
         wanted = 4 * width * depth if context_as == "adaptive" else width
         self.trunk = context_network(context_dim, trunk_width, trunk_depth, wanted) if context_dim else None
         self.blocks = nn.ModuleList(PathBlock(width, heads, mlp_width, dropout) for _ in range(depth))

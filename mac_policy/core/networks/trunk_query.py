@@ -53,8 +53,8 @@ class TrunkQuery(SetNetwork):
             hidden_layers(context_dim, trunk_width, trunk_depth, residual), nn.Linear(trunk_width, query_width)
         )
         self.step = StepEmbedding(step_dim) if step_dim else None
-        self.mode = nn.Embedding(num_modes, mode_dim) if num_modes else None
-        inputs = query_width + num_variables * (num_features + 1) + step_dim + (mode_dim if num_modes else 0)
+        self.mode = nn.Embedding(num_modes, mode_dim) if num_modes > 1 else None
+        inputs = query_width + num_variables * (num_features + 1) + step_dim + (mode_dim if num_modes > 1 else 0)
         self.query = hidden_layers(inputs, query_width, query_depth, residual)
         self.output = nn.Linear(query_width, num_variables * num_params)
         small_output(self.output)
