@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeGuard
@@ -33,6 +33,31 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     raise ValueError(f"unknown {name} {value!r}; allowed are {', '.join(map(repr, names))}{nearest_hint(value, names)}")
+
+
+def check_list(name: str, value: Any) -> list[Any]:
+    """The entries of `value`, a list or another sequence of several; a text or a number alone is refused.
+
+    >>> from mac_policy.checks import check_list
+    >>> check_list("seeds", (0, 1))
+    [0, 1]
+    """
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return list(value)
+    remedy = f"; write {name}=[{value}]" if isinstance(value, str) or is_number(value) else ""
+    raise ValueError(f"{name} must be a list such as [a,b], got {value!r}{remedy}")
+
+
+def check_mapping(name: str, value: Any) -> dict[str, Any]:
+    """The entries of `value`, a mapping from the names of settings to theirs; anything else is refused.
+
+    >>> from mac_policy.checks import check_mapping
+    >>> check_mapping("baselines.vae", {"latent_dim": 2})
+    {'latent_dim': 2}
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f"{name} must be a mapping such as {{setting: value}}, got {value!r}; write {name}.setting=value")
 
 
 def nearest_hint(value: Any, names: Iterable[str]) -> str:
