@@ -13,7 +13,7 @@ from lightning_fabric import Fabric
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from mac_policy.checks import check_choice
+from mac_policy.checks import check_choice, check_list, check_mapping
 from mac_policy.likelihood.arms import FIGURE_3
 from mac_policy.likelihood.comparison import RESULTS, Comparison
 from mac_policy.likelihood.presets import KEYS, chosen, make_comparison
@@ -48,8 +48,8 @@ def make(plain: dict[str, Any], benchmark: dict[str, Any]) -> list[Comparison]:
         name = plain["name"] or f"{plain['benchmark']}-{plain['preset']}"
         return [make_comparison(name, values, arms, Path(plain["runs"]) / name)]
     found = []
-    for each in plain["sets"] or known:
-        data = {**changes["data"], "name": check_choice("data set", each, known)}
+    for each in check_list("sets", plain["sets"] or known):
+        data = {**check_mapping("data", changes["data"]), "name": check_choice("data set", each, known)}
         values = chosen(benchmark, plain["preset"], {**changes, "data": data})
         name = f"{plain['name'] or plain['benchmark']}-{each}-{plain['preset']}"
         found.append(make_comparison(name, values, arms, Path(plain["runs"]) / name))

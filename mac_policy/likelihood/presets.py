@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from mac_policy.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count, check_list, check_mapping
 from mac_policy.data.rows import RowSet
 from mac_policy.data.sets import RANDOM_SPLITS, load_rows
 from mac_policy.likelihood.arms import ARMS
@@ -25,6 +25,7 @@ KEYS = (
     "data", "network", "path_network", "baselines", "head", "order", "regions", "training", "variation",
     "energy_warmup", "evaluation", "seeds",
 )  # fmt: skip
+PLAIN = ("energy_warmup", "seeds")  # all other keys are mappings
 DATA_KEYS = ("name", "root", "download", "chunk", "train_rows", "valid_rows", "test_rows")
 
 
@@ -36,6 +37,9 @@ def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any]
     {'training': {'clip': 1, 'steps': 5}}
     """
     preset = check_choice("preset", preset, benchmark["presets"])
+    for key, value in (changes or {}).items():
+        if key not in PLAIN and value is not None:
+            check_mapping(key, value)
     found = merged(merged(benchmark.get("base") or {}, benchmark["presets"][preset]), changes or {})
     for key in found:
         check_choice("part of a benchmark", key, KEYS)
@@ -58,10 +62,10 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def make_comparison(
     name: str,
     values: Mapping[str, Any],
-    arms: Iterable[str],
+    arms: Sequence[str],
     folder: Path,
     *,
-    seeds: Iterable[int] | None = None,
+    seeds: Sequence[int] | None = None,
     console: Console | None = None,
 ) -> Comparison:
     """The comparison that the `chosen` values describe. Nothing is read or downloaded before it runs."""
@@ -82,8 +86,8 @@ def make_comparison(
         head=values["head"],
         order=values.get("order") or {"kind": "lexicographic"},
         recipe=recipe,
-        arms=tuple(arms),
-        seeds=tuple(values["seeds"] if seeds is None else seeds),
+        arms=tuple(check_list("arms", arms)),
+        seeds=tuple(check_list("seeds", values["seeds"] if seeds is None else seeds)),
         folder=folder,
         random_splits=data["name"] in RANDOM_SPLITS,
         regions=values.get("regions") or {},
@@ -94,8 +98,8 @@ def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every baseline on the benchmark's set network, with the settings that there are for it, else its defaults."""
     said = values.get("baselines") or {}
     names = [arm.network for arm in ARMS.values() if arm.is_baseline]
-    for name in said:
-        check_choice("baseline", name, names)
+    for name, settings in said.items():
+        check_mapping(f"baselines.{check_choice('baseline', name, names)}", settings)
     return {name: {"kind": name, "network": values.get("network"), **said.get(name, {})} for name in names}
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count, check_list
 from mac_policy.core.masks import Bernoulli, MaskDistribution, UniformCardinality
 from mac_policy.likelihood.patterns import MODES, given_by_pattern, split_pattern
 from mac_policy.training.streams import stream
@@ -55,6 +55,8 @@ class EvaluationSettings:
             check_count(f"evaluation {name}", getattr(self, name), 0)
         for name in ("orders", "curve_rows", "curve_steps", "rows_per_pass"):
             check_count(f"evaluation {name}", getattr(self, name))
+        for name in ("queries", "cardinalities", "missing"):
+            check_list(f"evaluation.{name}", getattr(self, name))
         check_choice("conditional evidence", self.conditional, CONDITIONAL_EVIDENCE)
         for query in self.queries:
             check_choice("query", query, QUERIES)

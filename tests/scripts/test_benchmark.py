@@ -8,6 +8,8 @@ import sys
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from mac_policy.likelihood.checkpoint import load
 
@@ -28,6 +30,14 @@ def user(tmp_path_factory):
     rows = np.random.default_rng(1).normal(size=(768, 9))
     (folder / "data" / "energy" / "data.txt").write_text("\n".join(" ".join(f"{v:.4f}" for v in row) for row in rows))
     return folder
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import benchmark
+
+    return benchmark
 
 
 def run(user, name, *options):
@@ -99,6 +109,7 @@ def test_a_table_has_the_likelihoods_of_its_proposal_too(user):
         (("training.optimizer=sgd",), "error: unknown optimizer 'sgd'"),
         (("+network.widht=3",), "error: unknown setting of the network 'widht'"),
         (("benchmark=mnist",), "error: mnist: no train-images-idx3-ubyte.*data.download=true"),
+        (("arms=sfarm",), r"error: arms must be a list such as \[a,b\], got 'sfarm'; write arms=\[sfarm\]"),
         (("data.chunk=100000",), "error: .* too few for a chunk of 100000"),
         (("training.step=3",), "Could not override 'training.step'"),
     ],
@@ -108,6 +119,36 @@ def test_a_mistake_is_one_clean_message(user, options, message):
     assert code != 0
     assert re.search(message, out + err, re.DOTALL), err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("seeds=3",), "seeds must be a list such as [a,b], got 3; write seeds=[3]"),
+        (("arms=sfarm",), "arms must be a list such as [a,b], got 'sfarm'; write arms=[sfarm]"),
+        (
+            ("benchmark=sfarm/tables", "sets=yacht"),
+            "sets must be a list such as [a,b], got 'yacht'; write sets=[yacht]",
+        ),
+        (("benchmark=sfarm/tables", "data=3"), "data must be a mapping such as {setting: value}, got 3"),
+        (("evaluation.missing=left",), "evaluation.missing must be a list such as [a,b], got 'left'"),
+        (("evaluation.missing=3",), "evaluation.missing must be a list such as [a,b], got 3"),
+        (("evaluation.cardinalities=3",), "evaluation.cardinalities must be a list such as [a,b], got 3"),
+        (("evaluation.queries=joint",), "evaluation.queries must be a list such as [a,b], got 'joint'"),
+        (("+baselines.vae=3",), "baselines.vae must be a mapping such as {setting: value}, got 3"),
+        (("training=3",), "training must be a mapping such as {setting: value}, got 3; write training.setting=value"),
+    ],
+)
+def test_one_where_several_belong_is_refused_with_what_to_write(scripts, options, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        made(scripts, *options)
+
+
+def made(scripts, *options):
+    """The comparisons that a command line asks for, without a process of their own."""
+    with initialize_config_dir(str(ROOT / "configs" / "benchmark"), version_base=None):
+        plain = OmegaConf.to_container(compose("_benchmark", list(options)), resolve=True)
+    return scripts.make(plain, scripts.read_benchmark(plain["benchmark"]))
 
 
 def test_holes_of_a_text_are_filled(user, trained):
