@@ -52,6 +52,13 @@ class Factorization(Protocol):
         """
         ...
 
+    def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
+        """How likely each variable is answered in step `now` (n,), after what `ranks` (n, N) has before it. (n, N)
+
+        Over all paths with this past, of which `ranks` is one: its own next variable alone where it had no choice.
+        """
+        ...
+
     def path_mode(self, n: int) -> Tensor | None:
         """The activation mode a network is told along these paths (n,), None where there are no modes."""
         ...
@@ -82,6 +89,9 @@ class UniformOrder:
     def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         query, given = check_query(query, given, self.num_variables)
         return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query, given)
+
+    def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
+        return next_of(ranks, now, self.deterministic)
 
     def path_mode(self, n: int) -> None:
         return None
@@ -150,6 +160,9 @@ class MaskTuned:
             return ranks_in_order(self.order, query, given)
         return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query, given)
 
+    def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
+        return next_of(ranks, now, self.deterministic)
+
     def path_mode(self, n: int) -> None:
         return None
 
@@ -206,9 +219,24 @@ def as_evidence(query_masks: MaskDistribution) -> MaskDistribution:
 
 def parallel_weights(evidence: Tensor) -> Tensor:
     """1 / (N - |e|) for every unseen variable: the mean over them. (n, N)"""
-    unseen = (~evidence).numpy()
-    each = (1 / np.maximum(unseen.sum(1, keepdims=True), 1)).astype(np.float32)
-    return torch.from_numpy(unseen * each)
+    return uniform_over(~evidence)
+
+
+def uniform_over(mask: Tensor) -> Tensor:
+    """1 / |mask| for every variable in it, zeros where it is empty. (n, N)"""
+    chosen = mask.numpy()
+    each = (1 / np.maximum(chosen.sum(1, keepdims=True), 1)).astype(np.float32)
+    return torch.from_numpy(chosen * each)
+
+
+def next_of(ranks: Tensor, now: Tensor, deterministic: bool) -> Tensor:
+    """The law of the variable that step `now` (n,) answers, where it is the path's own or any of those left."""
+    return (ranks == now[:, None]).float() if deterministic else uniform_over(still_asked(ranks, now))
+
+
+def still_asked(ranks: Tensor, now: Tensor) -> Tensor:
+    """What is asked and not answered before step `now` (n,). (n, N) bool"""
+    return (ranks >= now[:, None]) & (ranks < ranks.shape[1])
 
 
 def ranks_in_order(order: Tensor, query: Tensor, given: Tensor) -> Tensor:

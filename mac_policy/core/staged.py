@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mac_policy.checks import check_choice, check_count
 from mac_policy.core.checks import as_tensor
-from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks
+from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks, still_asked, uniform_over
 from mac_policy.core.queries import TrainingQueries, mean_over_path, with_order_of_given
 from mac_policy.core.subsets import draw_below, subsets_within
 
@@ -73,8 +73,7 @@ class StagedModes:
         in_second = subsets_within(~first, (step - size).clamp(min=0), generator)
         active = in_first | in_second
         stage = torch.where((step < size)[:, None], first, ~first) & ~active
-        weights = stage / stage.sum(1, keepdim=True)
-        return TrainingMasks(self._with_channels(active), self._with_channels(weights), mode)
+        return TrainingMasks(self._with_channels(active), self._with_channels(uniform_over(stage)), mode)
 
     def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
         """A mode for each row; half of them ask for the rest given what is active, half for everything."""
@@ -93,6 +92,13 @@ class StagedModes:
         keys = torch.rand(asked.shape, generator=generator, dtype=torch.float64) + ~first
         by_key = keys.masked_fill(~asked, torch.inf).argsort(1).argsort(1)
         return mark_ranks(self._with_channels(by_key), query, given)
+
+    def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
+        asked = still_asked(ranks, now)
+        elements = asked.view(len(asked), self.channels, self.num_elements).any(1)
+        in_first = elements & self._first[self._mode]
+        stage = torch.where(in_first.any(1, keepdim=True), in_first, elements)
+        return self._with_channels(uniform_over(stage)) * asked
 
     def path_mode(self, n: int) -> Tensor:
         return torch.full((n,), self._mode)

@@ -233,6 +233,31 @@ def test_both_is_half_marginal_half_conditional():
     assert chi_square_p(torch.bincount(mask_codes(evidence), minlength=16), law) > 1e-4
 
 
+@pytest.mark.parametrize(
+    "factorization",
+    [
+        UniformOrder(4),
+        MaskTuned(UniformCardinality(4), torch.tensor([2, 0, 3, 1])),
+        MaskTuned(UniformCardinality(4), protocol="random"),
+        StagedModes((4,), {"random": []}),
+        StagedModes((4,), {"some first": [1, 3, 0]}),
+        StagedModes((2,), {"second first": [1]}, channels=2),
+    ],
+)
+def test_the_law_of_the_next_is_how_often_paths_with_this_past_go_there(factorization):
+    n = 20_000
+    query = torch.tensor([[True, True, False, True]]).expand(n, 4)
+    ranks = factorization.ranks(query, ~query, torch.Generator().manual_seed(0))
+    for now in range(int(ranks[0].masked_fill(~query[0], -1).max()) + 1):
+        step = torch.full((n,), now)
+        law, taken = factorization.next_law(ranks, step), (ranks == now).float()
+        pasts = mask_codes(ranks < now)
+        for past in pasts.unique():
+            here = pasts == past
+            assert (law[here] == law[here][0]).all()
+            torch.testing.assert_close(taken[here].mean(0), law[here][0], atol=2.5 / float(here.sum()) ** 0.5, rtol=0)
+
+
 QUERY = torch.tensor([[True, False, True, True], [False, False, False, False], [False, True, False, False]])
 GIVEN = torch.tensor([[False, True, False, False], [False, False, True, False], [True, False, True, True]])
 
