@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -18,6 +20,7 @@ from mac_policy.data.digest import file_sha256
 from mac_policy.data.rows import RowSet
 from mac_policy.data.sets import load_rows
 from mac_policy.likelihood.checkpoint import WEIGHTS
+from mac_policy.likelihood.evaluate import row_tensor
 from mac_policy.likelihood.feature_distance import feature_distance
 from mac_policy.likelihood.feature_network import FeatureNetwork, coarsened, train_feature_network
 from mac_policy.likelihood.model import RowModel
@@ -78,24 +81,34 @@ def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNet
 
 
 def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowSet) -> dict[str, Any]:
-    """From the samples to as many test images, and from these to as many others: the least to be reached.
-
-    Test images are taken from both ends, so that no image is in both sets while there are twice as many.
-    """
-    count = len(next(iter(samples.values())))
-    if 2 * count > len(rows.test):
-        raise ValueError(f"{count} samples want {2 * count} test images, there are {len(rows.test)}")
-    real = as_levels(rows, slice(0, count))
-    others = as_levels(rows, slice(len(rows.test) - count, len(rows.test)))
+    """From the samples to as many test images, and from these to as many others: the least to be reached."""
+    real, others = two_sets(rows, len(next(iter(samples.values()))))
     return {
         "steps": {str(steps): feature_distance(network, drawn, real) for steps, drawn in samples.items()},
         "between_test_images": feature_distance(network, others, real),
     }
 
 
-def as_levels(rows: RowSet, index: slice) -> Tensor:
+def two_sets(rows: RowSet, count: int) -> tuple[Tensor, Tensor]:
+    """Twice as many test images, none of them in both sets, drawn once and for all from the whole file: the ends of
+    a file may be by different writers."""
+    drawn = torch.randperm(len(rows.test), generator=stream(0, "test images"))[: check_samples(count, rows) * 2].numpy()
+    return as_levels(rows, drawn[:count]), as_levels(rows, drawn[count:])
+
+
+def check_samples(count: int, rows: RowSet) -> int:
+    """The number of samples, if there are twice as many test images to measure them with."""
+    if 2 * count > len(rows.test):
+        most = len(rows.test) // 2
+        raise ValueError(
+            f"samples={count} want {2 * count} test images, there are {len(rows.test)}: at most {most} are measured"
+        )
+    return count
+
+
+def as_levels(rows: RowSet, index: NDArray[np.int64]) -> Tensor:
     """Test images as a tensor (S, N) of their own levels."""
-    return coarsened(torch.from_numpy(rows.test[index].copy()), rows.levels or 256, rows.levels or 256)
+    return coarsened(row_tensor(rows.test, np.sort(index)), rows.levels or 256, rows.levels or 256)
 
 
 def write_distances(path: Path, found: Mapping[str, Any], about: str) -> Path:

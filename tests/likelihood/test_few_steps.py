@@ -1,13 +1,16 @@
 """Samples in few steps: drawn once, measured against test images."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
 from mac_policy.data.rows import RowSet
 from mac_policy.likelihood import checkpoint
+from mac_policy.likelihood.feature_distance import feature_distance
 from mac_policy.likelihood.feature_network import FeatureNetwork
-from mac_policy.likelihood.few_steps import distances, draw, drawn_once
+from mac_policy.likelihood.few_steps import distances, draw, drawn_once, two_sets
 from mac_policy.likelihood.grids import completion_rows, completions, write_rows
 from mac_policy.likelihood.spec import ModelSpec, build
 
@@ -47,9 +50,22 @@ def test_noise_is_farther_from_the_test_images_than_they_are_from_each_other():
     alike = torch.from_numpy(rows.test[20:60].copy())
     found = distances(network, {2: noise, 8: alike}, rows)
     assert found["steps"]["2"] > 3 * found["between_test_images"]
-    assert found["steps"]["8"] < found["between_test_images"]  # half of them are the very images
-    with pytest.raises(ValueError, match="41 samples want 82 test images, there are 80"):
+    assert found["steps"]["8"] < 3 * found["between_test_images"]
+    with pytest.raises(ValueError, match="samples=41 want 82 test images, there are 80: at most 40 are measured"):
         distances(network, {2: torch.zeros(41, 64)}, rows)
+
+
+def test_test_images_are_compared_with_others_from_all_over_the_file():
+    """Of a file whose end is unlike its beginning, as MNIST's is."""
+    bright = np.random.default_rng(1).random((100, 64)) < 0.9
+    rows = dataclasses.replace(stripes(), test=np.concatenate([stripes(100).test, bright.astype(np.uint8)]))
+    torch.manual_seed(0)
+    network = FeatureNetwork(rows.shape, 2)
+    ends = feature_distance(network, *[torch.from_numpy(rows.test[part]) for part in (slice(0, 60), slice(-60, None))])
+    found = distances(network, {2: torch.zeros(60, 64)}, rows)
+    assert found["between_test_images"] < 0.1 * ends
+    real, others = two_sets(stripes(80), 40)
+    assert sorted(map(bytes, torch.cat([real, others]).numpy())) == sorted(map(bytes, stripes(80).test))
 
 
 def test_completions_keep_what_is_shown_and_arms_see_the_same_holes(arm, tmp_path):
