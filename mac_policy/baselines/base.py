@@ -44,6 +44,10 @@ class Baseline(nn.Module, ABC):
             raise ValueError(f"the head {type(head).__name__} is not for {values}")
         self.head, self.levels = head, levels
 
+    def in_mode(self, mode: str) -> Baseline:
+        """Refused, as by every model that is not trained in modes."""
+        raise ValueError(f"mode {mode!r}: this model is not trained in modes")
+
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator) -> Any:
         """The random numbers of a training step on n rows: a tuple of tensors (n, ...) with `to(device)`."""

@@ -69,6 +69,13 @@ def test_what_is_seen_stays_bit_by_bit_and_what_is_not_has_no_influence(model):
     assert not torch.equal(drawn, other)
 
 
+def test_there_are_no_modes_of_activation(name):
+    model = make(name, "table")
+    assert model.modes == ()
+    with pytest.raises(ValueError, match="mode 'interior': this model is not trained in modes"):
+        model.in_mode("interior")
+
+
 def test_sample_and_impute_are_the_same_draws(model):
     x, seen = values(model, 3), mask("1" + "0" * (model.num_variables - 1))
     many = model.sample(x, seen, num_samples=2, generator=generator())
