@@ -35,6 +35,7 @@ class EvaluationSettings:
     cardinalities: further marginals, of exactly so many variables each
     conditional: the evidence of conditional queries, 'uniform' in its cardinality or 'bernoulli' with probability 1/2
     missing: patterns of what is missing, asked for given all else: 'left', 'interior', 'random-0.5' (see `patterns`)
+    importance_samples: of an arm with a latent vector on test rows (0: as many as it has along training)
     curve_rows, curve_steps: the same for the curve along training, on validation rows
     rows_per_pass: the size of a network pass
     """
@@ -46,12 +47,13 @@ class EvaluationSettings:
     cardinalities: tuple[int, ...] = ()
     conditional: str = "uniform"
     missing: tuple[str, ...] = ()
+    importance_samples: int = 0
     curve_rows: int = 64
     curve_steps: int = 8
     rows_per_pass: int = 512
 
     def __post_init__(self) -> None:
-        for name in ("rows", "steps"):
+        for name in ("rows", "steps", "importance_samples"):
             check_count(f"evaluation {name}", getattr(self, name), 0)
         for name in ("orders", "curve_rows", "curve_steps", "rows_per_pass"):
             check_count(f"evaluation {name}", getattr(self, name))
@@ -95,6 +97,11 @@ def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
     """What is missing by a pattern, given all the rest."""
     kind, share = split_pattern(pattern)
     given = given_by_pattern(kind, share, rows, shape, stream(0, f"missing {pattern}"))
+    if bool(given.all(1).any()):
+        raise ValueError(
+            f"evaluation.missing: {pattern!r} leaves out none of {math.prod(shape)} variables, so that nothing would be "
+            "asked for; name a larger share or another pattern"
+        )
     return Queries(~given, given, MODES.get(kind))
 
 
