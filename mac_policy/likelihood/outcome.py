@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from mac_policy.baselines.latent import LatentModel
 from mac_policy.data.rows import RowSet
 from mac_policy.likelihood.evaluate import log_likelihoods
 from mac_policy.likelihood.model import RowModel
@@ -88,7 +89,7 @@ def evaluate(
     """The likelihoods of the test rows, from the folder where they are already there."""
     count = min(settings.rows or len(rows.test), len(rows.test))
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
-    for later, default in (("missing", ()), ("queries", QUERIES)):
+    for later, default in (("missing", ()), ("queries", QUERIES), ("importance_samples", 0)):
         if said[later] == default:
             del said[later]  # as facts were before there were such settings
     of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.note}
@@ -119,6 +120,8 @@ def _measured(
 ) -> tuple[dict[str, Tensor], float]:
     begun = time.perf_counter()
     tensors: dict[str, Tensor] = {}
+    if settings.importance_samples and isinstance(model, LatentModel):
+        model.importance_samples = settings.importance_samples
     for name, asked in queries.items():
         for suffix, asks in in_modes(model, asked).items():
             values = log_likelihoods(

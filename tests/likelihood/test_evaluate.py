@@ -14,7 +14,7 @@ from mac_policy.likelihood.outcome import Outcome, evaluate, per_asked
 from mac_policy.likelihood.queries import EvaluationSettings, conditional, evaluation_queries, joint, marginal
 from mac_policy.likelihood.spec import build
 
-from .helpers import N, far_from_uniform, letters, numbers, one_process, spec
+from .helpers import MLP, N, far_from_uniform, letters, numbers, one_process, spec
 
 
 class Pretend:
@@ -196,3 +196,16 @@ def test_an_energy_head_is_scored_by_all_its_densities(tmp_path):
     names = found.metrics(4, discrete=False)
     assert {"joint", "joint_proposal", "joint_grid", "conditional_proposal"} <= set(names)
     np.testing.assert_allclose(names["joint"], names["joint_grid"], atol=0.3)  # an untrained energy changes little
+
+
+def test_a_latent_arm_takes_as_many_importance_samples_on_test_rows_as_it_is_told(tmp_path):
+    def found(settings, samples):
+        network = {"kind": "vae", "latent_dim": 2, "importance_samples": samples, "network": MLP}
+        model = far_from_uniform(build(spec("vae", network=network))).float()
+        folder = tmp_path / f"{settings.importance_samples}-{samples}"
+        told = {"fabric": one_process(), "arm": "vae", "seed": 0}
+        return evaluate(model, letters(), settings, folder, **told).log_likelihood["joint.model"]
+
+    few, many = found(EvaluationSettings(), 2), found(EvaluationSettings(), 50)
+    assert torch.equal(found(EvaluationSettings(importance_samples=50), 2), many)
+    assert not torch.equal(few, many)
