@@ -203,6 +203,7 @@ def test_a_latent_arm_takes_as_many_importance_samples_on_test_rows_as_it_is_tol
         network = {"kind": "vae", "latent_dim": 2, "importance_samples": samples, "network": MLP}
         model = far_from_uniform(build(spec("vae", network=network))).float()
         folder = tmp_path / f"{settings.importance_samples}-{samples}"
+        folder.mkdir()
         told = {"fabric": one_process(), "arm": "vae", "seed": 0}
         return evaluate(model, letters(), settings, folder, **told).log_likelihood["joint.model"]
 
