@@ -39,8 +39,9 @@ demo: $(STAMP)
 	@echo
 	@echo "Tables, plots and videos: $(DEMO)/operator-bc and $(DEMO)/operator-expert"
 
+# A process for each core with one thread each; the tests of a file stay together, as they share what they have made.
 test: $(STAMP)
-	MAC_DATA='$(TEST_DATA)' $(BIN)/python -m pytest
+	MAC_DATA='$(TEST_DATA)' OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(STAMP)
 	MAC_DATA='$(TEST_DATA)' $(BIN)/python -m pytest -m slow
