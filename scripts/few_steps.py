@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import hydra
@@ -37,15 +36,14 @@ def main(config: DictConfig) -> None:
     network, accuracy = features_for(rows, config.root, config.feature_steps or preset.feature_steps)
     samples, seconds = {}, {}
     for steps in sorted(check_count("steps", steps) for steps in config.steps):
-        begun = time.perf_counter()
-        samples[steps] = drawn_once(
+        drawn = drawn_once(
             model, arm, out, count, steps, temperature=config.temperature, seed=check_count("seed", config.seed, 0)
         )
-        seconds[str(steps)] = round(time.perf_counter() - begun, 2)
+        samples[steps], seconds[str(steps)] = drawn.samples, round(drawn.seconds, 2)
         print(f"{count} samples in {steps} steps: {seconds[str(steps)]} s")
     write_rows(
         out / "samples.png",
-        {f"{steps} steps": drawn[: config.shown] for steps, drawn in samples.items()},
+        {f"{steps} steps": images[: config.shown] for steps, images in samples.items()},
         spec.shape,
         spec.levels,
     )

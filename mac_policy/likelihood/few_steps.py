@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +32,13 @@ ROWS_AT_ONCE = 50  # drawn together, from random numbers of their own
 CLASSES_OF = {"binarized_mnist": "mnist"}  # the set whose classes the features are trained on, where it is another
 
 
+class Drawn(NamedTuple):
+    """Images of a model."""
+
+    samples: Tensor  # (S, N)
+    seconds: float  # that drawing them took, when they were drawn
+
+
 def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: int) -> Tensor:
     """Images drawn from nothing in at most `steps` passes each, (count, N)."""
     parts = []
@@ -50,24 +58,27 @@ def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: i
 
 def drawn_once(
     model: RowModel, arm: Path, folder: Path, count: int, steps: int, *, temperature: float, seed: int
-) -> Tensor:
+) -> Drawn:
     """The same, kept in the folder: read again where the weights and all that was asked are the same."""
     path = folder / f"samples-{steps}.safetensors"
     facts = {"weights": file_sha256(arm / WEIGHTS), "count": count, "temperature": temperature, "seed": seed}
     kept = _kept(path, facts)
     if kept is None:
-        kept = draw(model, count, steps, temperature=temperature, seed=seed)
+        begun = time.perf_counter()
+        samples = draw(model, count, steps, temperature=temperature, seed=seed)
+        kept = Drawn(samples, time.perf_counter() - begun)
         folder.mkdir(parents=True, exist_ok=True)
-        atomic.write_tensors(path, {"samples": kept}, {"facts": json.dumps(facts)})
+        told = {"facts": json.dumps(facts), "seconds": json.dumps(kept.seconds)}
+        atomic.write_tensors(path, {"samples": kept.samples}, told)
     return kept
 
 
-def _kept(path: Path, facts: Mapping[str, Any]) -> Tensor | None:
+def _kept(path: Path, facts: Mapping[str, Any]) -> Drawn | None:
     try:
         with safe_open(path, framework="pt") as file:
-            if json.loads((file.metadata() or {}).get("facts", "null")) == facts:
-                found: Tensor = file.get_tensor("samples")
-                return found
+            told = file.metadata() or {}
+            if "seconds" in told and json.loads(told.get("facts", "null")) == facts:
+                return Drawn(file.get_tensor("samples"), json.loads(told["seconds"]))
     except (FileNotFoundError, SafetensorError):
         pass
     return None

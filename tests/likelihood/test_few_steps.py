@@ -33,11 +33,14 @@ def stripes(test=80):
 
 def test_samples_are_kept_and_drawn_anew_when_the_question_changes(arm):
     model, folder = arm
-    first = drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0)
+    first, seconds = drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0)
     assert torch.equal(first, draw(model, 6, 4, temperature=1.0, seed=0))
     assert first.shape == (6, 64)
+    assert seconds > 0
     model.forward = model.sample = None  # nothing can be drawn any more
-    assert torch.equal(drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0), first)
+    again = drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0)
+    assert torch.equal(again.samples, first)
+    assert again.seconds == seconds  # of drawing, not of reading
     with pytest.raises(TypeError):
         drawn_once(model, folder, folder / "few", 6, 4, temperature=0.5, seed=0)
 
