@@ -70,6 +70,7 @@ class Comparison:
         record: dict[str, Any] = {}
         for seed in self.seeds:
             rows = self.load(seed)
+            self.check(rows)
             for arm in self.arms:
                 outcomes.append(self.run_arm(arm, seed, rows, fabric, resume=resume, quiet=quiet))
                 record = self.record(outcomes, rows)
@@ -78,12 +79,17 @@ class Comparison:
                 fabric.barrier()
         return record
 
+    def check(self, rows: RowSet) -> None:
+        """Say what cannot be asked or built of any arm before the first is trained, not after it."""
+        evaluation_queries(1, rows.shape, self.recipe.evaluation)
+        for arm in self.arms:
+            build(self.spec(arm, rows))
+
     def run_arm(
         self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
     ) -> Outcome:
         """One arm, from where its folder stands. An arm that leaves the numbers is an outcome, too."""
         settings = self.recipe.evaluation
-        evaluation_queries(1, rows.shape, settings)  # what cannot be asked is said before training, not after it
         spec, folder = self.spec(arm, rows), self.arm_folder(arm, seed)
         model = build(spec, seed)
         model.rows_per_pass = settings.rows_per_pass
@@ -107,13 +113,14 @@ class Comparison:
         }
         whole = [arm for arm, found in by_arm.items() if found and not any(o.diverged for o in found)]
         asked = {kind: self.networks[kind] for kind in dict.fromkeys(ARMS[arm].network for arm in self.arms)}
+        models = {"networks": asked, "head": self.head, "order": self.order, "regions": self.regions}
         said = {
             "benchmark": self.name,
             "unit": "bits per variable" if discrete else "nats",
             "better": "lower" if discrete else "higher",
             "recipe": {
                 **json.loads(json.dumps({**self.recipe.as_dict(), "evaluation": vars(self.recipe.evaluation)})),
-                **json.loads(json.dumps({"networks": asked, "head": self.head, "order": self.order})),
+                **json.loads(json.dumps(models)),
             },
             "arms": {arm: self.arm_record(by_arm[arm], values[arm]) for arm in self.arms if by_arm[arm]},
             "paired": {

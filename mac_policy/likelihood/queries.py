@@ -99,8 +99,8 @@ def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
     given = given_by_pattern(kind, share, rows, shape, stream(0, f"missing {pattern}"))
     if bool(given.all(1).any()):
         raise ValueError(
-            f"evaluation.missing: {pattern!r} leaves out none of {math.prod(shape)} variables, so that nothing would be "
-            "asked for; name a larger share or another pattern"
+            f"evaluation.missing: {pattern!r} leaves out none of {math.prod(shape)} variables, so that nothing would "
+            "be asked for; name a larger share or another pattern"
         )
     return Queries(~given, given, MODES.get(kind))
 

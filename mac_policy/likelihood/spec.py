@@ -45,6 +45,7 @@ HEADS: dict[str, type[Head]] = {
     "mixture": GaussianMixture,
     "energy": EnergyTilted,
 }
+RANDOM = "random"  # the mode of staged activation that every arm with modes has
 ORDERS = ("lexicographic", "strided", "pixels")
 
 
@@ -70,6 +71,8 @@ class ModelSpec:
         check_choice("arm", self.arm, ARMS)
         if self.regions and len(self.shape) != 1:
             raise ValueError("regions are for tables: images have modes of their own")
+        if RANDOM in self.regions:
+            raise ValueError(f"a region cannot be named {RANDOM!r}: that is the mode without one; name it otherwise")
 
     @property
     def num_variables(self) -> int:
@@ -127,7 +130,7 @@ def staged_modes(spec: ModelSpec, names: tuple[str, ...] | None = None) -> Stage
     """
     if len(spec.shape) == 3:
         return StagedModes(spec.shape[1:], names, channels=spec.shape[0])
-    regions = {"random": (), **spec.regions}
+    regions = {RANDOM: (), **spec.regions}
     return StagedModes(spec.shape, {name: regions[name] for name in names or regions})
 
 

@@ -25,6 +25,6 @@ def test_a_pattern_may_leave_nothing_given():
 
 
 def test_nothing_is_trained_before_an_empty_question_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="'random-0.05' leaves out none of 6 variables"):
+    with pytest.raises(ValueError, match=r"'random-0\.05' leaves out none of 6 variables"):
         compare(tmp_path, evaluation={"missing": ("random-0.05",)}).run(one_process(), quiet=True)
     assert not any(tmp_path.iterdir())
