@@ -2,6 +2,9 @@
 
 An image is cut to its middle square, shrunk to the size by averaging, and read when it is asked for: sets larger than
 memory are no trouble. Rows are (3, size, size), channel by channel, with values 0..255.
+
+Images are ordered by a hash of their names, not by the names: those stand class by class, so that images cut off the
+end would be of classes that no model was trained on, and the first few thousand of a handful of classes.
 """
 
 from __future__ import annotations
@@ -23,10 +26,7 @@ from mac_policy.data.rows import RowSet
 SIZE = 64
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
-SHARES = (
-    0.9,
-    0.95,
-)  # of a folder without splits, in the order of its names: train up to the first, valid to the second
+SHARES = (0.9, 0.95)  # of a folder without splits: train up to the first, valid to the second
 
 FOLDERS = {
     "celeba64": Published(
@@ -98,8 +98,9 @@ def load_folder(
 ) -> RowSet:
     """One of `FOLDERS`, in the splits that its sub-folders are; what they lack is cut off the training images.
 
-    Without a folder of training images all are split, 90 / 5 / 5 in the order of their names. Without a test folder
-    the validation images are the test images, as is the custom with ImageNet.
+    Without a folder of training images all are split, 90 / 5 / 5. Without a test folder the validation images are the
+    test images, as is the custom with ImageNet. Images stand in the order of `image_files`: what is cut off, and the
+    first few, are of all classes.
     """
     folder = FOLDERS[check_choice("image folder", name, FOLDERS)].locate(root, download=download, console=console)
     paths = splits(folder)
@@ -141,11 +142,12 @@ def _images_of_first(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """All image files below a folder, sorted by their paths."""
+    """All image files below a folder, ordered by a hash of their paths in it: as good as at random, always alike, and a
+    further file moves no other past another."""
     found = [
         Path(where) / name for where, _, names in os.walk(folder) for name in names if name.lower().endswith(SUFFIXES)
     ]
-    return sorted(found)
+    return sorted(found, key=lambda path: hashlib.sha256(path.relative_to(folder).as_posix().encode()).digest())
 
 
 def names_sha256(folder: Path, paths: Sequence[Path]) -> str:

@@ -4,7 +4,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from mac_policy.data.folders import ImageFiles, load_folder, read_square
+from mac_policy.data.folders import ImageFiles, image_files, last_cut_off, load_folder, read_square, splits
 from mac_policy.data.sets import load_rows
 
 
@@ -20,14 +20,14 @@ def faces(tmp_path):
     return tmp_path
 
 
-def test_a_flat_folder_is_split_by_name_and_read_when_asked(faces):
+def test_a_flat_folder_is_split_and_read_when_asked(faces):
     rows = load_rows("celeba64", faces)
     assert (len(rows.train), len(rows.valid), len(rows.test)) == (18, 1, 1)
     assert (rows.shape, rows.levels, rows.num_variables) == ((3, 64, 64), 256, 12288)
     pixels = rows.train[np.array([3, 0])]
     assert pixels.shape == (2, 12288)
     assert pixels.dtype == np.uint8
-    whole = imageio.imread(faces / "celeba64" / "00003.png")
+    whole = imageio.imread(rows.train.paths[3])
     np.testing.assert_array_equal(pixels[0].reshape(3, 64, 64), whole[3:67].transpose(2, 0, 1))  # the middle square
     np.testing.assert_array_equal(rows.train[:2][0], pixels[1])
     few = rows.limited(train=5)
@@ -43,6 +43,33 @@ def test_folders_of_classes_and_a_validation_folder_are_imagenets_splits(tmp_pat
     rows = load_folder("imagenet64", tmp_path)
     assert (len(rows.train), len(rows.valid), len(rows.test)) == (9, 1, 3)
     assert all(path.parent.name == "val" for path in rows.test.paths)
+
+
+def classes_of(paths):
+    return {path.parent.name for path in paths}
+
+
+def test_what_is_cut_off_a_folder_of_classes_and_the_first_few_are_of_all_classes(tmp_path):
+    for number in range(400):
+        path = tmp_path / f"n{number // 100}" / f"{number}.jpeg"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    flat = splits(tmp_path)
+    assert [len(part) for part in flat] == [360, 20, 20]
+    assert all(len(classes_of(part)) == 4 for part in flat)
+    train, valid = last_cut_off(image_files(tmp_path), 0.1)
+    assert len(classes_of(valid)) == len(classes_of(train[:20])) == 4
+
+
+def test_a_further_file_moves_no_other_and_where_the_folder_lies_does_not_matter(tmp_path):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        for number in range(50):
+            (tmp_path / name / f"{number}.png").touch()
+    before = [path.name for path in image_files(tmp_path / "here")]
+    assert before == [path.name for path in image_files(tmp_path / "there")] != sorted(before)
+    (tmp_path / "here" / "50.png").touch()
+    assert [path.name for path in image_files(tmp_path / "here") if path.name != "50.png"] == before
 
 
 def test_three_folders_are_three_splits(tmp_path):
