@@ -13,7 +13,7 @@ from rich.table import Table
 from mac_policy.checks import check_choice, check_count, check_positive
 from mac_policy.likelihood.checkpoint import load
 from mac_policy.likelihood.feature_distance import NAME
-from mac_policy.likelihood.few_steps import distances, drawn_once, features_for, write_distances
+from mac_policy.likelihood.few_steps import distances, drawn_once, features_for, possible_steps, write_distances
 from mac_policy.likelihood.grids import write_rows
 from mac_policy.likelihood.presets import rows_of_arm
 from mac_policy.provenance import run_record, write_json
@@ -32,10 +32,11 @@ def main(config: DictConfig) -> None:
     model, spec = load(arm)
     if len(spec.shape) != 3 or spec.levels is None:
         raise ValueError(f"{arm} is no arm for images, but for rows of shape {spec.shape}")
+    numbers = possible_steps(model, [check_count("steps", steps) for steps in config.steps])
     rows = rows_of_arm(arm, config.root)
     network, accuracy = features_for(rows, config.root, config.feature_steps or preset.feature_steps)
     samples, seconds = {}, {}
-    for steps in sorted(check_count("steps", steps) for steps in config.steps):
+    for steps in numbers:
         drawn = drawn_once(
             model, arm, out, count, steps, temperature=config.temperature, seed=check_count("seed", config.seed, 0)
         )

@@ -33,6 +33,9 @@ class Baseline(nn.Module, ABC):
     modes: tuple[str, ...] = ()
     """Of activation: there are none."""
 
+    most_steps: int | None = None
+    """The most steps that `sample` can take; None where it has none: a row is drawn at once, whatever is asked."""
+
     def __init__(self, shape: Sequence[int], levels: int | None, head: Head) -> None:
         super().__init__()
         self.shape = tuple(check_count("a size of the shape", size) for size in shape)

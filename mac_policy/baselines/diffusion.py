@@ -75,7 +75,7 @@ class DDPM(Baseline):
         self.sampling_steps = None if sampling_steps is None else check_count("sampling_steps", sampling_steps)
         self.variance = check_choice("variance", variance, get_args(Variance))
         whole = make_schedule(num_steps, schedule)
-        self.num_steps = whole.num_steps
+        self.num_steps = self.most_steps = whole.num_steps
         self.register_buffer("signal", whole.signal, persistent=False)
         self.denoiser: nn.Module = Denoiser(network or self._default_network(), self.shape)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from mac_policy.baselines import Baseline
 from mac_policy.data.digest import file_sha256
 from mac_policy.data.rows import RowSet
 from mac_policy.data.sets import load_rows
@@ -39,6 +40,20 @@ class Drawn(NamedTuple):
     seconds: float  # that drawing them took, when they were drawn
 
 
+def possible_steps(model: RowModel | Baseline, steps: Iterable[int]) -> list[int]:
+    """The different numbers of steps, the smallest first, each no more than an image drawn by the model can take."""
+    if isinstance(model, Baseline):
+        most = model.most_steps
+    else:
+        query = torch.ones(1, model.num_variables, dtype=torch.bool)
+        most = 1 + int(model.factorization.ranks(query, ~query, stream(0, "steps")).max())
+    if most is None:
+        raise ValueError(
+            f"steps mean nothing to a {type(model).__name__}, which draws an image at once: take an arm with steps"
+        )
+    return sorted({min(number, most) for number in steps})
+
+
 def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: int) -> Tensor:
     """Images drawn from nothing in at most `steps` passes each, (count, N)."""
     parts = []
@@ -48,7 +63,7 @@ def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: i
             model.sample(
                 nothing,
                 torch.zeros_like(nothing, dtype=torch.bool),
-                steps=min(steps, model.num_variables),
+                steps=steps,
                 temperature=temperature,
                 generator=stream(seed, f"samples in {steps} steps", start),
             )

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from mac_policy.core.networks import SetNetwork
 from mac_policy.data.rows import RowSet
 from mac_policy.likelihood import checkpoint
 from mac_policy.likelihood.feature_distance import feature_distance
 from mac_policy.likelihood.feature_network import FeatureNetwork
-from mac_policy.likelihood.few_steps import distances, draw, drawn_once, two_sets
+from mac_policy.likelihood.few_steps import distances, draw, drawn_once, possible_steps, two_sets
 from mac_policy.likelihood.grids import completion_rows, completions, write_rows
 from mac_policy.likelihood.spec import ModelSpec, build
 
@@ -43,6 +44,30 @@ def test_samples_are_kept_and_drawn_anew_when_the_question_changes(arm):
     assert again.seconds == seconds  # of drawing, not of reading
     with pytest.raises(TypeError):
         drawn_once(model, folder, folder / "few", 6, 4, temperature=0.5, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("arm", "most"), [("mac", 12), ("sfarm", 4), ("ddpm", 20)], ids=["variables", "pixels", "noise"]
+)
+def test_steps_are_as_many_as_an_image_can_take(arm, most):
+    network = {"kind": "ddpm", "network": MLP, "num_steps": 20} if arm == "ddpm" else MLP
+    model = build(ModelSpec(arm, (3, 2, 2), 2, network, {"kind": "bernoulli"})).eval()
+    assert possible_steps(model, [2, 400, 3, 300, 2]) == [2, 3, most]
+    passes = []
+    next(part for part in model.modules() if isinstance(part, SetNetwork)).register_forward_hook(
+        lambda *_: passes.append(1)
+    )
+    for steps in possible_steps(model, [3, 400]):
+        passes.clear()
+        draw(model, 2, steps, temperature=1.0, seed=0)
+        assert len(passes) == steps
+
+
+@pytest.mark.parametrize("arm", ["vae", "miwae"])
+def test_what_draws_an_image_at_once_has_no_fewer_steps(arm):
+    model = build(ModelSpec(arm, (1, 2, 2), 2, {"kind": arm, "network": MLP}, {"kind": "bernoulli"}))
+    with pytest.raises(ValueError, match=f"steps mean nothing to a {arm.upper()}, which draws an image at once"):
+        possible_steps(model, [2, 8])
 
 
 def test_noise_is_farther_from_the_test_images_than_they_are_from_each_other():
