@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import hydra
@@ -10,10 +11,18 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.checks import check_choice, check_count, check_positive
+from mac_policy.checks import check_choice
 from mac_policy.likelihood.checkpoint import load
 from mac_policy.likelihood.feature_distance import NAME
-from mac_policy.likelihood.few_steps import distances, drawn_once, features_for, possible_steps, write_distances
+from mac_policy.likelihood.few_steps import (
+    FewSteps,
+    check_samples,
+    distances,
+    drawn_once,
+    features_for,
+    possible_steps,
+    write_distances,
+)
 from mac_policy.likelihood.grids import write_rows
 from mac_policy.likelihood.presets import rows_of_arm
 from mac_policy.provenance import run_record, write_json
@@ -22,39 +31,36 @@ from mac_policy.provenance import run_record, write_json
 @hydra.main(config_path="../configs/few_steps", config_name="_few_steps", version_base=None)
 @clean_errors
 def main(config: DictConfig) -> None:
-    check_positive("temperature", config.temperature)
+    asked = asked_of(config)
     if config.run is None:
         raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/cifar10-cpu/sfarm-s0")
-    preset = config.presets[check_choice("preset", config.preset, list(config.presets))]
-    count = check_count("samples", config.samples or preset.samples, 2)
-    arm = Path(config.run)
-    out = Path(config.out or arm / "few_steps")
+    arm = Path(str(config.run))
+    out = Path(str(config.out)) if config.out else arm / "few_steps"
     model, spec = load(arm)
     if len(spec.shape) != 3 or spec.levels is None:
         raise ValueError(f"{arm} is no arm for images, but for rows of shape {spec.shape}")
-    numbers = possible_steps(model, [check_count("steps", steps) for steps in config.steps])
+    numbers = possible_steps(model, asked.steps)
     rows = rows_of_arm(arm, config.root)
-    network, accuracy = features_for(rows, config.root, config.feature_steps or preset.feature_steps)
+    count = check_samples(asked.samples, rows)
+    network, accuracy = features_for(rows, config.root, asked.feature_steps)
     samples, seconds = {}, {}
     for steps in numbers:
-        drawn = drawn_once(
-            model, arm, out, count, steps, temperature=config.temperature, seed=check_count("seed", config.seed, 0)
-        )
+        drawn = drawn_once(model, arm, out, count, steps, temperature=asked.temperature, seed=asked.seed)
         samples[steps], seconds[str(steps)] = drawn.samples, round(drawn.seconds, 2)
         print(f"{count} samples in {steps} steps: {seconds[str(steps)]} s")
     write_rows(
         out / "samples.png",
-        {f"{steps} steps": images[: config.shown] for steps, images in samples.items()},
+        {f"{steps} steps": images[: asked.shown] for steps, images in samples.items()},
         spec.shape,
         spec.levels,
     )
     found = distances(network, samples, rows)
     write_distances(out / "distances.png", found, f"{spec.arm} on {rows.name}: {NAME}")
-    record = run_record(config.seed, rows.record())
+    record = run_record(asked.seed, rows.record())
     record |= {
         "arm": spec.arm,
         "samples": count,
-        "temperature": config.temperature,
+        "temperature": asked.temperature,
         "distance": {"about": NAME, **found},
     }
     record |= {"seconds": seconds, "classifier": {"test_accuracy": accuracy}}
@@ -66,6 +72,15 @@ def main(config: DictConfig) -> None:
     table.add_row("test images", f"{found['between_test_images']:.3f}")
     Console().print(table)
     print(write_json(out / "results.json", record))
+
+
+def asked_of(config: DictConfig) -> FewSteps:
+    """What the options and the preset ask for."""
+    options = {field.name: config[field.name] for field in fields(FewSteps)}
+    preset = config.presets[check_choice("preset", config.preset, list(config.presets))]
+    return FewSteps(
+        **{name: preset[name] if value is None and name in preset else value for name, value in options.items()}
+    )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mac_policy.baselines import Baseline
+from mac_policy.checks import check_count, check_list, check_positive
 from mac_policy.data.digest import file_sha256
 from mac_policy.data.rows import RowSet
 from mac_policy.data.sets import load_rows
@@ -31,6 +33,33 @@ from mac_policy.training.streams import stream
 
 ROWS_AT_ONCE = 50  # drawn together, from random numbers of their own
 CLASSES_OF = {"binarized_mnist": "mnist"}  # the set whose classes the features are trained on, where it is another
+
+
+@dataclass(frozen=True)
+class FewSteps:
+    """What is drawn and how it is measured.
+
+    steps: numbers of network passes; samples: images for each of them, of which `shown` are in the picture;
+    feature_steps: training steps of the classifier.
+    """
+
+    steps: tuple[int, ...]
+    samples: int
+    feature_steps: int
+    shown: int = 10
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for number in check_list("steps", self.steps):
+            check_count("each of steps", number)
+        if not self.steps:
+            raise ValueError("steps=[] names no number of network passes: write some, such as steps=[2,8,32]")
+        check_count("samples", self.samples, 2)
+        check_count("feature_steps", self.feature_steps)
+        check_count("shown", self.shown)
+        check_positive("temperature", self.temperature)
+        check_count("seed", self.seed, 0)
 
 
 class Drawn(NamedTuple):

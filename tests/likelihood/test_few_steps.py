@@ -11,7 +11,7 @@ from mac_policy.data.rows import RowSet
 from mac_policy.likelihood import checkpoint
 from mac_policy.likelihood.feature_distance import feature_distance
 from mac_policy.likelihood.feature_network import FeatureNetwork
-from mac_policy.likelihood.few_steps import distances, draw, drawn_once, possible_steps, two_sets
+from mac_policy.likelihood.few_steps import FewSteps, distances, draw, drawn_once, possible_steps, two_sets
 from mac_policy.likelihood.grids import completion_rows, completions, write_rows
 from mac_policy.likelihood.spec import ModelSpec, build
 
@@ -44,6 +44,28 @@ def test_samples_are_kept_and_drawn_anew_when_the_question_changes(arm):
     assert again.seconds == seconds  # of drawing, not of reading
     with pytest.raises(TypeError):
         drawn_once(model, folder, folder / "few", 6, 4, temperature=0.5, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"steps": 4}, "steps must be a list .* got 4"),
+        ({"steps": ()}, r"steps=\[\] names no number"),
+        ({"steps": (4, "x")}, "each of steps must be a whole number of at least 1, got 'x'"),
+        ({"steps": (0,)}, "each of steps must be .* got 0"),
+        ({"shown": "x"}, "shown must be .* at least 1, got 'x'"),
+        ({"shown": 0}, "shown must be .* got 0"),
+        ({"shown": -1}, "shown must be .* got -1"),
+        ({"samples": 0}, "samples must be .* at least 2, got 0"),
+        ({"feature_steps": 0}, "^feature_steps must be .* got 0"),
+        ({"feature_steps": "x"}, "^feature_steps must be .* got 'x'"),
+        ({"seed": -1}, "seed must be"),
+        ({"temperature": 0}, "temperature must be"),
+    ],
+)
+def test_wrong_options_are_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        FewSteps(**({"steps": (2, 8), "samples": 4, "feature_steps": 3} | wrong))
 
 
 @pytest.mark.parametrize(
