@@ -61,6 +61,15 @@ class Comparison:
         network = {**ARMS[arm].sizes, **self.networks[ARMS[arm].network]}
         return ModelSpec(arm, rows.shape, rows.levels, network, self.head, self.order, self.regions)
 
+    def recipe_for(self, rows: RowSet) -> Recipe:
+        """The recipe; every arm is asked for whole pixels of colour images where one of them was never shown a part."""
+        staged = any(ARMS[arm].modes is not None for arm in self.arms)
+        if not staged or len(rows.shape) != 3 or rows.shape[0] == 1:
+            return self.recipe
+        return dataclasses.replace(
+            self.recipe, evaluation=dataclasses.replace(self.recipe.evaluation, whole_pixels=True)
+        )
+
     def arm_folder(self, arm: str, seed: int) -> Path:
         return self.folder / f"{arm}-s{seed}"
 
@@ -81,7 +90,7 @@ class Comparison:
 
     def check(self, rows: RowSet) -> None:
         """Say what cannot be asked or built of any arm before the first is trained, not after it."""
-        evaluation_queries(1, rows.shape, self.recipe.evaluation)
+        evaluation_queries(1, rows.shape, self.recipe_for(rows).evaluation)
         for arm in self.arms:
             build(self.spec(arm, rows))
 
@@ -89,11 +98,12 @@ class Comparison:
         self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
     ) -> Outcome:
         """One arm, from where its folder stands. An arm that leaves the numbers is an outcome, too."""
-        settings = self.recipe.evaluation
+        recipe = self.recipe_for(rows)
+        settings = recipe.evaluation
         spec, folder = self.spec(arm, rows), self.arm_folder(arm, seed)
         model = build(spec, seed)
         model.rows_per_pass = settings.rows_per_pass
-        run = ArmRun(model, spec, rows, self.recipe, folder, seed=seed, fabric=fabric, quiet=quiet)
+        run = ArmRun(model, spec, rows, recipe, folder, seed=seed, fabric=fabric, quiet=quiet)
         try:
             trained = run.go(resume)
         except TrainingDiverged as error:
@@ -113,13 +123,14 @@ class Comparison:
         }
         whole = [arm for arm, found in by_arm.items() if found and not any(o.diverged for o in found)]
         asked = {kind: self.networks[kind] for kind in dict.fromkeys(ARMS[arm].network for arm in self.arms)}
+        recipe = self.recipe_for(rows)
         models = {"networks": asked, "head": self.head, "order": self.order, "regions": self.regions}
         said = {
             "benchmark": self.name,
             "unit": "bits per variable" if discrete else "nats",
             "better": "lower" if discrete else "higher",
             "recipe": {
-                **json.loads(json.dumps({**self.recipe.as_dict(), "evaluation": vars(self.recipe.evaluation)})),
+                **json.loads(json.dumps({**recipe.as_dict(), "evaluation": vars(recipe.evaluation)})),
                 **json.loads(json.dumps(models)),
             },
             "arms": {arm: self.arm_record(by_arm[arm], values[arm]) for arm in self.arms if by_arm[arm]},

@@ -89,7 +89,8 @@ def evaluate(
     """The likelihoods of the test rows, from the folder where they are already there."""
     count = min(settings.rows or len(rows.test), len(rows.test))
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
-    for later, default in (("missing", ()), ("queries", QUERIES), ("importance_samples", 0)):
+    laters = {"missing": (), "queries": QUERIES, "importance_samples": 0, "whole_pixels": False}
+    for later, default in laters.items():
         if said[later] == default:
             del said[later]  # as facts were before there were such settings
     of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.note}

@@ -36,6 +36,8 @@ class EvaluationSettings:
     conditional: the evidence of conditional queries, 'uniform' in its cardinality or 'bernoulli' with probability 1/2
     missing: patterns of what is missing, asked for given all else: 'left', 'interior', 'random-0.5' (see `patterns`)
     importance_samples: of an arm with a latent vector on test rows (0: as many as it has along training)
+    whole_pixels: marginals and conditionals take all channels of an image's pixel together, and `cardinalities` count
+        pixels; a comparison with an arm of staged activation, which does so in training, always asks so (of every arm)
     curve_rows, curve_steps: the same for the curve along training, on validation rows
     rows_per_pass: the size of a network pass
     """
@@ -48,6 +50,7 @@ class EvaluationSettings:
     conditional: str = "uniform"
     missing: tuple[str, ...] = ()
     importance_samples: int = 0
+    whole_pixels: bool = False
     curve_rows: int = 64
     curve_steps: int = 8
     rows_per_pass: int = 512
@@ -59,6 +62,8 @@ class EvaluationSettings:
             check_count(f"evaluation {name}", getattr(self, name))
         for name in ("queries", "cardinalities", "missing"):
             check_list(f"evaluation.{name}", getattr(self, name))
+        if not isinstance(self.whole_pixels, bool):
+            raise ValueError(f"evaluation.whole_pixels must be true or false, got {self.whole_pixels!r}")
         check_choice("conditional evidence", self.conditional, CONDITIONAL_EVIDENCE)
         for query in self.queries:
             check_choice("query", query, QUERIES)
@@ -77,19 +82,27 @@ def joint(rows: int, num_variables: int) -> Queries:
     return Queries(everything, ~everything)
 
 
-def marginal(rows: int, num_variables: int, cardinality: int | None = None) -> Queries:
-    """A cardinality uniform in 1..N (or this one), a uniform subset of it, given nothing: the papers' test masks."""
-    size = (1, num_variables) if cardinality is None else (cardinality, cardinality)
-    query = UniformCardinality(num_variables, *size).sample(rows, stream(0, f"marginal {cardinality}"))
+def marginal(rows: int, num_variables: int, cardinality: int | None = None, channels: int = 1) -> Queries:
+    """A cardinality uniform in 1..N (or this one), a uniform subset of it, given nothing: the papers' test masks.
+
+    Of images with `channels` that go together, a subset of the pixels.
+    """
+    places = num_variables // channels
+    size = (1, places) if cardinality is None else (cardinality, cardinality)
+    query = UniformCardinality(places, *size).sample(rows, stream(0, f"marginal {cardinality}")).repeat(1, channels)
     return Queries(query, query & False)
 
 
-def conditional(rows: int, num_variables: int, evidence: str = "uniform") -> Queries:
-    """All the rest, given evidence of a cardinality uniform in 0..N-1, or of each variable with probability 1/2."""
-    law: MaskDistribution = UniformCardinality(num_variables, 0, num_variables - 1)
+def conditional(rows: int, num_variables: int, evidence: str = "uniform", channels: int = 1) -> Queries:
+    """All the rest, given evidence of a cardinality uniform in 0..N-1, or of each variable with probability 1/2.
+
+    Of images with `channels` that go together, evidence of whole pixels.
+    """
+    places = num_variables // channels
+    law: MaskDistribution = UniformCardinality(places, 0, places - 1)
     if evidence == "bernoulli":
-        law = Bernoulli(num_variables, 0.5)
-    given = law.sample(rows, stream(0, f"conditional {evidence}"))
+        law = Bernoulli(places, 0.5)
+    given = law.sample(rows, stream(0, f"conditional {evidence}")).repeat(1, channels)
     return Queries(~given, given)
 
 
@@ -107,23 +120,33 @@ def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
 
 def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
     """All that is asked of test rows, by name. The masks are the same for every arm and seed."""
-    num_variables = math.prod(shape)
+    num_variables, together = math.prod(shape), channels_together(shape, settings)
     found = {"joint": joint(rows, num_variables)}
     if "marginal" in settings.queries:
-        found["marginal"] = marginal(rows, num_variables)
+        found["marginal"] = marginal(rows, num_variables, channels=together)
     if "conditional" in settings.queries:
-        found["conditional"] = conditional(rows, num_variables, settings.conditional)
-    found |= {f"marginal-{c}": marginal(rows, num_variables, c) for c in cardinalities(settings, num_variables)}
+        found["conditional"] = conditional(rows, num_variables, settings.conditional, together)
+    for cardinality in cardinalities(settings, num_variables // together):
+        found[f"marginal-{cardinality}"] = marginal(rows, num_variables, cardinality, together)
     return found | {f"missing-{pattern}": missing(rows, shape, pattern) for pattern in settings.missing}
 
 
-def curve_queries(rows: int, num_variables: int) -> dict[str, Queries]:
+def curve_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
     """What is asked along training."""
-    return {"joint": joint(rows, num_variables), "marginal": marginal(rows, num_variables)}
+    num_variables = math.prod(shape)
+    return {
+        "joint": joint(rows, num_variables),
+        "marginal": marginal(rows, num_variables, channels=channels_together(shape, settings)),
+    }
 
 
-def cardinalities(settings: EvaluationSettings, num_variables: int) -> Sequence[int]:
+def channels_together(shape: Sequence[int], settings: EvaluationSettings) -> int:
+    """How many variables are asked for or given together: the channels of a pixel, or one alone."""
+    return shape[0] if settings.whole_pixels and len(shape) == 3 else 1
+
+
+def cardinalities(settings: EvaluationSettings, most: int) -> Sequence[int]:
     for cardinality in settings.cardinalities:
-        if not 1 <= check_count("cardinality", cardinality) <= num_variables:
-            raise ValueError(f"cardinalities must be in 1..{num_variables}, got {cardinality}")
+        if not 1 <= check_count("cardinality", cardinality) <= most:
+            raise ValueError(f"cardinalities must be in 1..{most}, got {cardinality}")
     return settings.cardinalities

@@ -47,6 +47,8 @@ class Recipe:
         """What decides the weights of a run, as plain JSON."""
         training = {key: value for key, value in asdict(self.training).items() if key not in FREE}
         curve = {key: value for key, value in asdict(self.evaluation).items() if key.startswith("curve")}
+        if self.evaluation.whole_pixels:  # absent where it is not: as identities were before there was a choice
+            curve["whole_pixels"] = True
         found: dict[str, Any] = json.loads(
             json.dumps(
                 {
@@ -112,7 +114,7 @@ class ArmRun(Run[RowModel]):
         settings = self.recipe.evaluation
         count = min(settings.curve_rows, len(self.data.valid))
         found = {}
-        for name, queries in curve_queries(count, self.data.num_variables).items():
+        for name, queries in curve_queries(count, self.data.shape, settings).items():
             if name != "joint" and not self.model.any_query:
                 continue
             values = log_likelihoods(
