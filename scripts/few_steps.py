@@ -21,6 +21,7 @@ from mac_policy.likelihood.few_steps import (
     drawn_once,
     features_for,
     possible_steps,
+    set_with_classes,
     write_distances,
 )
 from mac_policy.likelihood.grids import write_rows
@@ -41,6 +42,7 @@ def main(config: DictConfig) -> None:
         raise ValueError(f"{arm} is no arm for images, but for rows of shape {spec.shape}")
     numbers = possible_steps(model, asked.steps)
     rows = rows_of_arm(arm, config.root)
+    set_with_classes(rows)
     count = check_samples(asked.samples, rows)
     network, accuracy = features_for(rows, config.root, asked.feature_steps)
     samples, seconds = {}, {}

@@ -36,9 +36,13 @@ from mac_policy.likelihood.spec import ModelSpec
 def main(config: DictConfig) -> None:
     check_positive("temperature", config.temperature)
     check_count("seed", config.seed, 0)
+    check_count("zoom", config.zoom)
+    for option in ("rows", "steps"):
+        if config[option] is not None:
+            check_count(option, config[option])
     if config.run is None:
         raise ValueError("run=... is missing: the folder of a trained arm, such as runs/benchmark/text8-cpu/mac-s0")
-    model, spec = load(config.run)
+    model, spec = load(str(config.run))
     if len(spec.shape) == 1 and spec.levels == 27:
         refuse(config, "image", "text")
         refuse(config, "out", "text")
@@ -73,22 +77,22 @@ def texts(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
 
 def images(config: DictConfig, model: RowModel, spec: ModelSpec) -> None:
     generator = torch.Generator().manual_seed(config.seed)
+    asked = in_mode_of(model, config.pattern) if config.mode is None else model.in_mode(config.mode)
     if config.image is not None:
-        x = read_picture(Path(config.image), spec.shape)
+        x = read_picture(Path(str(config.image)), spec.shape)
         x = x if spec.levels == 256 else (x.float() / 255 * ((spec.levels or 2) - 1)).round().byte()
     else:
         x = test_rows(config, 18)
     given = given_by_pattern(config.pattern, config.ratio, len(x), spec.shape, generator)
-    asked = in_mode_of(model, config.pattern) if config.mode is None else model.in_mode(config.mode)
     filled = fill_rows(asked, x, given, steps=config.steps, temperature=config.temperature, generator=generator)
-    out = Path(config.out) if config.out else Path(config.run) / "infill.png"
+    out = Path(str(config.out)) if config.out else Path(str(config.run)) / "infill.png"
     print(write_picture(out, three_rows(x, given, filled, spec.shape, spec.levels or 2), config.zoom))
 
 
 def test_rows(config: DictConfig, default: int) -> Tensor:
     """The first test rows of the data that the arm was trained on."""
-    count = check_count("rows", default if config.rows is None else config.rows)
-    rows = rows_of_arm(Path(config.run), config.root)
+    count = default if config.rows is None else config.rows
+    rows = rows_of_arm(Path(str(config.run)), config.root)
     return row_tensor(rows.test, np.arange(min(count, len(rows.test))))
 
 

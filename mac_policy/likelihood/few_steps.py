@@ -19,8 +19,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mac_policy.baselines import Baseline
-from mac_policy.checks import check_count, check_list, check_positive
+from mac_policy.checks import check_choice, check_count, check_list, check_positive
 from mac_policy.data.digest import file_sha256
+from mac_policy.data.labels import LABELLED
 from mac_policy.data.rows import RowSet
 from mac_policy.data.sets import load_rows
 from mac_policy.likelihood.checkpoint import WEIGHTS
@@ -130,9 +131,14 @@ def _kept(path: Path, facts: Mapping[str, Any]) -> Drawn | None:
 
 def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:
     """A classifier of these images, or of those they were made from, and its accuracy."""
-    name = CLASSES_OF.get(rows.name)
-    labelled = rows if name is None else load_rows(name, root)
+    name = set_with_classes(rows)
+    labelled = rows if name == rows.name else load_rows(name, root)
     return train_feature_network(labelled, levels=rows.levels, steps=steps)
+
+
+def set_with_classes(rows: RowSet) -> str:
+    """The name of the data set that has classes of these images, if there is one."""
+    return check_choice("data set with classes", CLASSES_OF.get(rows.name, rows.name), LABELLED)
 
 
 def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowSet) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mac_policy.checks import check_list
 from mac_policy.likelihood.infill import GREY
 from mac_policy.likelihood.model import RowModel
 from mac_policy.likelihood.patterns import MODES, given_by_pattern, split_pattern
@@ -51,6 +53,17 @@ def completions(
         ]
         found[name] = torch.stack(fills)
     return given, found
+
+
+def check_patterns(option: str, patterns: Any, shape: Sequence[int]) -> list[str]:
+    """The patterns that an option names, if all of them are patterns of rows of this shape; None names none."""
+    found = [str(pattern) for pattern in check_list(option, [] if patterns is None else patterns)]
+    for pattern in found:
+        try:
+            given_by_pattern(*split_pattern(pattern), 1, shape)
+        except ValueError as error:
+            raise ValueError(f"{option}: {pattern!r}: {error}") from error
+    return found
 
 
 def in_mode_of(model: RowModel, pattern: str) -> RowModel:

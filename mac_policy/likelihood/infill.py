@@ -113,6 +113,7 @@ def write_picture(path: Path, picture: NDArray[np.uint8], zoom: int = 3) -> Path
     """A PNG, every pixel as a square of `zoom` pixels."""
     import imageio.v3 as imageio
 
+    check_count("zoom", zoom)
     large = picture.repeat(zoom, 0).repeat(zoom, 1)
     buffer = io.BytesIO()
     imageio.imwrite(buffer, large, extension=".png")

@@ -12,7 +12,7 @@ from mac_policy.likelihood import checkpoint
 from mac_policy.likelihood.feature_distance import feature_distance
 from mac_policy.likelihood.feature_network import FeatureNetwork
 from mac_policy.likelihood.few_steps import FewSteps, distances, draw, drawn_once, possible_steps, two_sets
-from mac_policy.likelihood.grids import completion_rows, completions, write_rows
+from mac_policy.likelihood.grids import check_patterns, completion_rows, completions, write_rows
 from mac_policy.likelihood.spec import ModelSpec, build
 
 from .helpers import MLP
@@ -116,6 +116,24 @@ def test_test_images_are_compared_with_others_from_all_over_the_file():
     assert found["between_test_images"] < 0.1 * ends
     real, others = two_sets(stripes(80), 40)
     assert sorted(map(bytes, torch.cat([real, others]).numpy())) == sorted(map(bytes, stripes(80).test))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ("interior", r"^masks must be a list .* write masks=\[interior\]"),
+        (5, r"^masks must be a list .* got 5"),
+        ([5], "^masks: '5': unknown pattern"),
+        (["left", "lefft"], "^masks: 'lefft': unknown pattern .* did you mean 'left'"),
+        (["random"], "^masks: 'random': .* leave out a share, written as random-0.5"),
+        (["random-x"], "^masks: 'random-x': .* is no number"),
+        (["random-1.5"], r"^masks: 'random-1.5': ratio must be the share that is left out, a number in \[0, 1\]"),
+    ],
+)
+def test_wrong_patterns_are_named_with_their_option(patterns, message):
+    with pytest.raises(ValueError, match=message):
+        check_patterns("masks", patterns, (1, 8, 8))
+    assert check_patterns("masks", None, (1, 8, 8)) == []
 
 
 def test_completions_keep_what_is_shown_and_arms_see_the_same_holes(arm, tmp_path):

@@ -173,3 +173,9 @@ def test_rows_are_filled_where_they_have_holes_and_nowhere_else():
         assert filled.max() < 4
     with pytest.raises(ValueError, match="steps must be a whole number"):
         fill_rows(model, x, given, steps=0)
+
+
+@pytest.mark.parametrize("zoom", [0, -1, "x"])
+def test_a_wrong_zoom_is_named(zoom, tmp_path):
+    with pytest.raises(ValueError, match="zoom must be a whole number of at least 1, got"):
+        write_picture(tmp_path / "a.png", np.zeros((2, 2, 3), np.uint8), zoom)
