@@ -16,7 +16,7 @@ from rich.console import Console
 from mac_policy.acquisition.experiment import RESULTS, Experiment
 from mac_policy.acquisition.report import results_table, write_plot
 from mac_policy.acquisition.settings import AcquisitionSettings
-from mac_policy.checks import check_choice
+from mac_policy.checks import check_choice, check_list
 from mac_policy.data.uci import UCI_SHAPES
 from mac_policy.policies.settings import from_mapping
 from mac_policy.training.setup import make_fabric
@@ -40,6 +40,8 @@ def experiment_of(config: DictConfig) -> Experiment:
     names = [field.name for field in dataclasses.fields(AcquisitionSettings)]
     preset = plain["presets"][check_choice("preset", plain["preset"], plain["presets"])]
     settings = preset | {name: plain[name] for name in names if plain.get(name) is not None}
+    if "orders" in settings:
+        check_list("orders", settings["orders"])
     recipe = read_benchmark(plain["recipe"])
     changes = {key: plain[key] for key in ("arms", "preset", "seeds", "runs", "data", "training")}
     asked = {"benchmark": plain["recipe"], "sets": [table] if "sets" in recipe else None, "name": None, **changes}
@@ -47,7 +49,7 @@ def experiment_of(config: DictConfig) -> Experiment:
         make(asked, recipe)[0],
         from_mapping(AcquisitionSettings, settings, "settings of acquisition"),
         Path(plain["out"]) / f"{table}-{plain['preset']}",
-        plain["target"],
+        check_list("target", plain["target"]),
     )
 
 

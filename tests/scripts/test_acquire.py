@@ -5,8 +5,9 @@ import re
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
 
-from .helpers import run_script
+from .helpers import ROOT, run_script
 
 SMOKE = ("benchmark=yacht", "preset=smoke", "arms=[sfarm,miwae]", "seeds=[0,1]")
 
@@ -90,3 +91,15 @@ def test_a_mistake_is_one_clean_message(user, options, message):
     assert code != 0
     assert re.search(message, out + err, re.DOTALL), err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("option", ["target=3", "orders=random", "arms=sfarm", "seeds=3"])
+def test_one_where_several_belong_is_refused_with_what_to_write(monkeypatch, option):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import acquire
+
+    with initialize_config_dir(str(ROOT / "configs" / "acquire"), version_base=None):
+        config = compose("_acquire", [option])
+    name, value = option.split("=")
+    with pytest.raises(ValueError, match=rf"^{name} must be a list such as .*; write {name}=\[{value}\]$"):
+        acquire.experiment_of(config)
