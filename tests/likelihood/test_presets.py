@@ -133,6 +133,13 @@ def test_sfarms_experiments_describe_comparisons_whose_arms_can_be_built(tmp_pat
             assert build(spec).num_variables == spec.num_variables
 
 
+@pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
+def test_clothes_are_asked_for_what_digits_are_and_of_the_same_baselines(preset):
+    clothes, digits = chosen(read("fashion-mnist"), preset), chosen(read("sfarm/mnist"), preset)
+    assert clothes["evaluation"]["missing"] == digits["evaluation"]["missing"]
+    assert clothes["baselines"] == digits["baselines"]
+
+
 def test_the_options_that_a_user_can_change_are_all_settings(tmp_path):
     options = yaml.safe_load((FOLDER / "_benchmark.yaml").read_text())
     assert set(options["evaluation"]) == set(EvaluationSettings.__dataclass_fields__)
