@@ -36,7 +36,9 @@ class DDPM(Baseline):
     shape, levels, head: as `Baseline`; the head says only how values are shown to a network as one number each.
     network: kind and sizes of an any-order network, told that everything is seen, with the step as its context.
     variance: of a step back, 'beta' or 'posterior' (exact for rows of standard normal numbers and of constants).
-    jump_length, resamplings: of RePaint; sampling_steps: steps of filling in where a call does not say, None for all.
+    jump_length, resamplings: of RePaint, the jump in steps of the whole schedule: in fewer steps it is as much shorter,
+    so that it covers the same share of the time; sampling_steps: steps of filling in where a call does not say, None
+    for all. Filling in costs about `resamplings` network passes a step, drawing from nothing costs one.
 
     `log_prob` gives the variational bound of whole rows: at most log p in the mean, with one draw of the noise. A
     DDPM has no likelihood of parts of a row, given others or not.
@@ -185,11 +187,15 @@ class DDPM(Baseline):
         schedule = self.schedule if steps is None else self.schedule.respaced(steps)
         times = downwards(schedule.num_steps)
         if bool(given.any()):
-            times = repaint_times(schedule.num_steps, self.jump_length, self.resamplings)
+            times = repaint_times(schedule.num_steps, self._jump(schedule.num_steps), self.resamplings)
         clean, known = self._numbers(x).repeat(num_samples, 1), given.repeat(num_samples, 1)
         pieces = zip(clean.split(self.rows_per_pass), known.split(self.rows_per_pass), strict=True)
         drawn = [self._walk(a, b, schedule, times, math.sqrt(temperature), generator) for a, b in pieces]
         return self._values(torch.cat(drawn)).view(num_samples, *x.shape)
+
+    def _jump(self, steps: int) -> int:
+        """`jump_length` in `steps` steps, at least one."""
+        return max(1, round(self.jump_length * steps / self.num_steps))
 
     def _walk(
         self,

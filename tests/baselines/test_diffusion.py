@@ -120,6 +120,27 @@ def test_repaint_of_a_correlated_pair_has_the_conditional_mean():
     assert abs(drawn[:, 1].std() - 0.6) < 0.12
 
 
+def test_repaint_in_fewer_steps_covers_the_same_time_in_a_jump_and_stays_near_the_conditional():
+    """Of N(1.35, 0.19); jumps of as many steps as in the whole schedule give 0.88 and 0.38."""
+    law = torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64)
+    model = exact_ddpm(law, num_steps=100, jump_length=10, resamplings=10)
+    x = torch.tensor([[1.5, math.nan]], dtype=torch.float64).expand(3000, 2)
+    found = {steps: model.sample(x, mask("10"), generator=generator(), steps=steps)[:, 1] for steps in (None, 20)}
+    for drawn in found.values():
+        assert abs(drawn.mean() - 1.35) < 0.15
+        assert abs(drawn.var() - 0.19) < 0.06
+    assert abs(found[20].mean() - found[None].mean()) < 0.08
+
+
+@pytest.mark.parametrize(("steps", "passes"), [(20, 182), (2, 11)])
+def test_filling_in_takes_each_step_as_often_as_it_resamples_but_the_first_stretch(steps, passes, monkeypatch):
+    model = exact_ddpm(CORRELATED, num_steps=100, jump_length=10, resamplings=10)
+    asked = []
+    monkeypatch.setattr(model, "predicted_noise", lambda x, t: asked.append(1) or torch.zeros_like(x))
+    model.sample(torch.zeros(1, 2).double(), mask("10"), steps=steps, generator=generator())
+    assert len(asked) == passes
+
+
 def test_the_last_step_to_levels_is_a_distribution_over_them():
     model = DDPM((1,), 9, DiscretizedLogisticMixture(9), MLP, num_steps=5)
     levels = torch.arange(9)[:, None]
