@@ -16,7 +16,8 @@ MAY_IMPORT = {  # a part of the library: the parts it may use
     "training": {"checks", "core", "data", "policies", "training", "provenance"},
     "baselines": {"checks", "core", "baselines"},
     "likelihood": {"checks", "core", "baselines", "data", "likelihood", "policies", "training", "provenance"},
-    "acquisition": {"acquisition", "checks", "core", "data", "likelihood", "policies", "training", "provenance"},
+    "acquisition": {"acquisition", "baselines", "checks", "core", "data", "likelihood", "policies", "training"}
+    | {"provenance"},
     "imputer": {"checks", "core", "imputer", "likelihood", "policies", "training"},
     "autonomy": {"checks", "core", "data", "policies", "autonomy", "provenance"},
     "checks": set(),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from mac_policy.acquisition.latent import latent_information_gain
 from mac_policy.acquisition.settings import AcquisitionSettings
-from mac_policy.core.acquisition import ConditionalModel, greedy_order, random_order, seen_after
+from mac_policy.baselines.latent import LatentModel
+from mac_policy.core.acquisition import (
+    ConditionalModel,
+    Reward,
+    greedy_order,
+    information_gain,
+    random_order,
+    seen_after,
+)
 from mac_policy.training.streams import stream
 
 ROWS_PER_PASS = 8192  # of a network, and draws that are answered together
@@ -73,17 +81,15 @@ def measured_curves(
     settings: AcquisitionSettings,
     *,
     seed: int,
-    joint: bool = False,
 ) -> dict[str, Tensor]:
     """'<order>.squared', '<order>.nll' (R, D + 1) and '<order>.order' (R, D) of test rows, for each of the orders.
 
     Random orders are those of the seed, the same for every model; the errors of a row's several ones are averaged.
-    joint: whether the model draws whole rows from one law (see `information_gain`).
     """
     found: dict[str, Tensor] = {}
     for name in settings.orders:
         copies = settings.random_orders if name == "random" else 1
-        order = _order(name, model, train, test, target, settings, seed, joint)
+        order = _order(name, model, train, test, target, settings, seed)
         curves = error_curves(
             model,
             test.repeat(copies, 1),
@@ -109,7 +115,6 @@ def _order(
     target: Tensor,
     settings: AcquisitionSettings,
     seed: int,
-    joint: bool,
 ) -> Tensor:
     """(R, D); of 'random' several for each row, (random_orders * R, D)."""
     if name == "random":
@@ -117,28 +122,20 @@ def _order(
     if name == "fixed":
         return (~target).nonzero()[:, 0].expand(len(test), -1)
     shared = name == "shared"
-    with importance_sampled(model, settings.importance_samples):
-        found = greedy_order(
-            model,
-            train[: settings.shared_rows] if shared else test,
-            target,
-            shared=shared,
-            num_samples=settings.baseline_samples if joint else settings.num_samples,
-            joint=joint,
-            rows_per_pass=ROWS_PER_PASS,
-            generator=stream(seed, f"rewards {name}"),
-        )
+    found = greedy_order(
+        model,
+        train[: settings.shared_rows] if shared else test,
+        target,
+        shared=shared,
+        reward=reward_of(model, settings),
+        generator=stream(seed, f"rewards {name}"),
+    )
     return found[:1].expand(len(test), -1) if shared else found
 
 
-@contextmanager
-def importance_sampled(model: Any, count: int) -> Iterator[None]:
-    """A model with a latent vector asked with so many importance samples meanwhile; others are as they are."""
-    own = getattr(model, "importance_samples", None)
-    if own is not None:
-        model.importance_samples = count
-    try:
-        yield
-    finally:
-        if own is not None:
-            model.importance_samples = own
+def reward_of(model: ConditionalModel, settings: AcquisitionSettings) -> Reward:
+    """What looking at a variable is worth to the model, estimated from as many draws as the settings say."""
+    if isinstance(model, LatentModel):
+        samples, latents = settings.baseline_samples, settings.importance_samples
+        return partial(latent_information_gain, num_samples=samples, latents=latents)
+    return partial(information_gain, num_samples=settings.num_samples, rows_per_pass=ROWS_PER_PASS)

@@ -87,23 +87,23 @@ class Experiment:
         """The curves of a trained arm, and the seconds it took."""
         begun = time.perf_counter()
         model: Any = checkpoint.load(trained)[0]
-        joint = ARMS[arm].is_baseline
         model.rows_per_pass = ROWS_PER_PASS
         count = self.settings.rows or len(rows.test)
         test = row_tensor(rows.test, np.arange(min(count, len(rows.test))))
         train = row_tensor(rows.train, np.arange(min(self.settings.shared_rows, len(rows.train))))
         target = target_mask(self.target, rows.num_variables)
-        tensors = measured_curves(model, train, test, target, self.settings, seed=seed, joint=joint)
+        tensors = measured_curves(model, train, test, target, self.settings, seed=seed)
         return tensors, time.perf_counter() - begun
 
     def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
         """What decides the numbers of an arm and seed."""
         config = checkpoint.read_config(trained)
+        is_latent = ARMS[config["spec"]["arm"]].is_baseline
         of_rows = {} if config["identity"]["data"]["note"] == rows.note else {"note": rows.note}
         found: dict[str, Any] = json.loads(
             json.dumps(
                 {
-                    "settings": dataclasses.asdict(self.settings),
+                    "settings": self.settings.of(is_latent),
                     "target": sorted(target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist()),
                     "identity": config["identity"],
                     "steps": config["training"]["steps"],

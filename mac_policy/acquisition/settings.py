@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from mac_policy.checks import check_choice, check_count
 
@@ -17,9 +18,9 @@ ORDERS = {
 @dataclass(frozen=True)
 class AcquisitionSettings:
     """orders: in which variables are looked at, out of `ORDERS`; 'random' is always there, to compare with
-    num_samples: draws that a reward is estimated from, of a baseline baseline_samples
-    importance_samples: of a baseline with a latent vector, for each of these draws (its errors are measured with as
-        many as it has of its own)
+    num_samples: draws that a reward is estimated from, of a model with a latent vector baseline_samples
+    importance_samples: latent vectors that such a reward stands on (errors are measured with as many as the model has
+        of its own)
     prediction_samples: draws whose mean predicts the target
     random_orders: of each row, averaged; rows: test rows looked at (0: all); shared_rows: training rows whose mean
         reward makes the shared order
@@ -27,8 +28,8 @@ class AcquisitionSettings:
 
     orders: tuple[str, ...] = tuple(ORDERS)
     num_samples: int = 256
-    baseline_samples: int = 64
-    importance_samples: int = 25
+    baseline_samples: int = 256
+    importance_samples: int = 1000
     prediction_samples: int = 100
     random_orders: int = 4
     rows: int = 0
@@ -43,3 +44,9 @@ class AcquisitionSettings:
             check_count(name, getattr(self, name))
         check_count("shared_rows", self.shared_rows)
         check_count("rows", self.rows, 0)
+
+    def of(self, is_latent: bool) -> dict[str, Any]:
+        """What decides the numbers of a model, with a latent vector or without."""
+        without = ("num_samples",) if is_latent else ("baseline_samples", "importance_samples")
+        found = {name: value for name, value in asdict(self).items() if name not in without}
+        return found | ({"rewards": "one set of latent vectors a row"} if is_latent else {})

@@ -5,17 +5,19 @@ from the model's own conditionals: x_i ~ p(. | x_seen), then x_target ~ p(. | x_
 
     log p(x_target | x_i, x_seen) - log p(x_target | x_seen).
 
-Its expectation is the mean over x_i of KL(p(x_target | x_i, x_seen) || p(x_target | x_seen)): unbiased, and never
-negative, also for a model whose conditionals do not agree with one joint law. A single draw may well be negative.
+Of one target, the expectation is the mean over x_i of KL(p(x_target | x_i, x_seen) || p(x_target | x_seen)): unbiased,
+and never negative, also for a model whose conditionals do not agree with one joint law. So it is of several targets
+along a fixed path. Where paths are random, the draw and the two densities of several targets each take a path of
+their own: the expectation is never negative only as far as the model's conditionals agree. An estimate from few draws
+may well be negative.
 
-A model that has a joint law and draws whole rows at once, as one with a latent vector does, gives x_i and x_target in
-one draw that serves all candidates (`joint=True`): the same expectation for less than half of the work.
+A model whose densities are estimates themselves, as one with a latent vector has them, brings a reward of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -45,6 +47,14 @@ class ConditionalModel(Protocol):
     ) -> Mapping[str, Tensor]: ...
 
 
+class Reward(Protocol):
+    """What a candidate is worth, (B, N), -inf where there is none; `information_gain` is one."""
+
+    def __call__(
+        self, model: Any, x: Tensor, seen: Tensor, target: Tensor, *, generator: torch.Generator | None = None
+    ) -> Tensor: ...
+
+
 @torch.no_grad()
 def information_gain(
     model: ConditionalModel,
@@ -54,7 +64,6 @@ def information_gain(
     candidates: Tensor | None = None,
     *,
     num_samples: int = 256,
-    joint: bool = False,
     rows_per_pass: int = 16384,
     generator: torch.Generator | None = None,
 ) -> Tensor:
@@ -62,8 +71,7 @@ def information_gain(
 
     x: values (B, N), of which only the seen ones are read. seen, target, candidates: bool (B, N), or (N,) for all rows;
     by default everything that is neither seen nor target is a candidate. All pairs of a row and a candidate are
-    answered together, `rows_per_pass` draws of them at a time. joint: whether one draw of whole rows serves all
-    candidates; otherwise each draws its own answer.
+    answered together, `rows_per_pass` draws of them at a time.
 
     >>> import torch
     >>> from mac_policy.core.acquisition import information_gain
@@ -83,23 +91,18 @@ def information_gain(
     num_samples, rows_per_pass = check_count("num_samples", num_samples), check_count("rows_per_pass", rows_per_pass)
     seen, target, candidates = check_question(model, x, seen, target, candidates)
     x = torch.where(seen, x, torch.zeros_like(x))
-    # Without `joint` every variable is drawn on its own: one pass of an any-order model.
-    drawn = model.sample(x, seen, num_samples=num_samples, steps=None if joint else 1, generator=generator)
+    # Every variable is drawn on its own: one pass of an any-order model.
+    drawn = model.sample(x, seen, num_samples=num_samples, steps=1, generator=generator)
     drawn = drawn.view(num_samples, *x.shape)  # (S, B, N)
-    untold = _log_prob(model, drawn, target, seen, generator).mean(0) if joint else None  # (B,)
     gains = drawn.new_full(x.shape, -torch.inf)
     row, variable = candidates.nonzero(as_tuple=True)  # (P,) pairs of a row and what it may look at
     portion = max(1, rows_per_pass // num_samples)
     for rows, variables in zip(row.split(portion), variable.split(portion), strict=True):
         looked = torch.zeros_like(seen[rows]).scatter(1, variables[:, None], True)  # (P, N)
-        before, after, asked, answers = seen[rows], seen[rows] | looked, target[rows], drawn[:, rows]
-        if untold is None:
-            answers = _answered(model, answers, after, asked, generator)
-            less = _log_prob(model, answers, asked, before, generator).mean(0)
-        else:
-            less = untold[rows]
-        gained = _log_prob(model, answers, asked, after, generator).mean(0) - less
-        gains[rows, variables] = gained.to(gains.dtype)
+        before, after, asked = seen[rows], seen[rows] | looked, target[rows]
+        answers = _answered(model, drawn[:, rows], after, asked, generator)
+        more, less = (_log_prob(model, answers, asked, known, generator).mean(0) for known in (after, before))
+        gains[rows, variables] = (more - less).to(gains.dtype)
     return gains
 
 
@@ -124,35 +127,24 @@ def _log_prob(
 
 @torch.no_grad()
 def greedy_order(
-    model: ConditionalModel,
+    model: Any,
     x: Tensor,
     target: Tensor,
     *,
     shared: bool = False,
-    num_samples: int = 256,
-    joint: bool = False,
-    rows_per_pass: int = 16384,
+    reward: Reward = information_gain,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """In which order each row's variables are looked at when the most informative comes next, (B, N - targets) long.
 
     A row's values are read only once they have been chosen. `shared`: one order for all rows, by their mean reward.
-    target: bool (N,), the same for all rows.
+    target: bool (N,), the same for all rows. reward: may be `partial(information_gain, num_samples=9)`.
     """
     target = check_mask("target", target, 1, model.num_variables)[0]
     seen = torch.zeros_like(x, dtype=torch.bool)
     chosen = []
     for _ in range(int((~target).sum())):
-        gains = information_gain(
-            model,
-            x,
-            seen,
-            target,
-            num_samples=num_samples,
-            joint=joint,
-            rows_per_pass=rows_per_pass,
-            generator=generator,
-        )
+        gains = reward(model, x, seen, target, generator=generator)
         gains = gains.mean(0).expand_as(gains) if shared else gains
         chosen.append(gains.argmax(1))
         seen = seen.scatter(1, chosen[-1][:, None], True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mac_policy.acquisition.curves import error_curves, importance_sampled, measured_curves
+from mac_policy.acquisition.curves import error_curves, measured_curves
 from mac_policy.acquisition.experiment import target_mask
 from mac_policy.acquisition.settings import AcquisitionSettings
 from mac_policy.acquisition.summary import bootstrap_curves, half_way, number_needed, summarised
@@ -80,27 +80,3 @@ def test_a_wrong_target_or_order_is_named():
         AcquisitionSettings(orders=("modle", "random"))
     with pytest.raises(ValueError, match="'random' among them"):
         AcquisitionSettings(orders=("model",))
-
-
-def test_rewards_are_asked_with_fewer_importance_samples_and_errors_with_the_models_own():
-    model = informative()
-    with importance_sampled(model, 25):
-        assert not hasattr(model, "importance_samples")
-    asked = []
-
-    class Latent(JointGaussian):
-        importance_samples = 1000
-
-        def log_prob(self, x, query, given, **options):
-            asked.append((self.importance_samples, len(x)))
-            return super().log_prob(x, query, given, **options)
-
-    settings = AcquisitionSettings(
-        orders=("model", "random"), baseline_samples=3, importance_samples=7, random_orders=1
-    )
-    measured_curves(
-        Latent(model.covariance), rows_of(model, 5), rows_of(model, 5), mask(4, 3), settings, seed=0, joint=True
-    )
-    assert [count for count, _ in asked].count(1000) == 2  # the errors of two orders
-    assert {rows for count, rows in asked if count == 1000} == {5 * 4}
-    assert {count for count, _ in asked} == {7, 1000}
