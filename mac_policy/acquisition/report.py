@@ -17,19 +17,22 @@ from mac_policy.policies import atomic
 
 
 def results_table(record: Mapping[str, Any]) -> Table:
-    """A row for each arm and order: how many variables it needs, and how many fewer than the random order."""
+    """A row for each arm and order: its error in the mean of all numbers known, and how many variables it needs."""
     table = Table(
-        title=f"{record['benchmark']}: variables to know until the random order's half-way error (half of the way from "
-        "nothing known to everything), and how many fewer than the random order; 95% intervals over splits and rows"
+        title=f"{record['benchmark']}: 'area' is the mean of the error over 0, 1, 2, ... variables known, one scale "
+        "for all arms and orders. 'needed': variables until half of the way from the error with nothing known to that "
+        "with everything, in the arm's own random order: not to be compared between arms. 95% intervals over splits "
+        "and rows",
+        caption=_without_half_way(record),
     )
     for name in ("arm", "order"):
         table.add_column(name, no_wrap=True)
     for metric in METRICS:
-        for name in (f"{metric}: needed", "fewer than random", f"{metric} 0, 1, 2, ... known"):
+        for name in (f"{metric}: area", "needed", "fewer than random", f"{metric} 0, 1, 2, ... known"):
             table.add_column(name, justify="right")
     for name, arm in record["arms"].items():
         if "diverged" in arm:
-            table.add_row(name, "diverged", *[""] * 3 * len(METRICS))
+            table.add_row(name, "diverged", *[""] * 4 * len(METRICS))
             continue
         for order in record["orders"]:
             found = [arm[metric]["orders"][order] for metric in METRICS]
@@ -38,12 +41,28 @@ def results_table(record: Mapping[str, Any]) -> Table:
     return table
 
 
-def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str]:
+def _without_half_way(record: Mapping[str, Any]) -> str | None:
+    """Which arms learn nothing from what is known, in words."""
+    found = [
+        f"{name} ({metric})"
+        for name, arm in record["arms"].items()
+        for metric in METRICS
+        if "diverged" not in arm and arm[metric]["half_way"] is None
+    ]
+    if not found:
+        return None
+    return f"-: with everything known the error is not reliably below that with nothing known: {', '.join(found)}"
+
+
+def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str, str]:
     fewer = "" if order == "random" else _with_interval(found["fewer"], "+.2f")
-    return _with_interval(found["needed"], ".2f"), fewer, " ".join(f"{value:.2f}" for value in found["mean"])
+    curve = " ".join(f"{value:.2f}" for value in found["mean"])
+    return _with_interval(found["area"], ".3f"), _with_interval(found["needed"], ".2f"), fewer, curve
 
 
-def _with_interval(found: Mapping[str, Any], form: str) -> str:
+def _with_interval(found: Mapping[str, Any] | None, form: str) -> str:
+    if found is None:
+        return "-"
     low, high = found["ci95"]
     return f"{found['mean']:{form}} [{low:{form}}, {high:{form}}]"
 
@@ -58,7 +77,8 @@ def write_plot(record: Mapping[str, Any], path: Path) -> Path:
         for place, (name, arm) in enumerate(arms.items()):
             for number, order in enumerate(record["orders"]):
                 _draw(row[place], arm[metric]["orders"][order], order, f"C{number}")
-            row[place].axhline(arm[metric]["half_way"]["mean"], color="0.6", lw=0.8, ls=":")
+            if arm[metric]["half_way"]:
+                row[place].axhline(arm[metric]["half_way"]["mean"], color="0.6", lw=0.8, ls=":")
             if "model" in record["orders"]:
                 _draw(row[-1], arm[metric]["orders"]["model"], name, f"C{place}")
         row[0].set_ylabel(f"{metric}, {record['unit'][metric]}")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 
 DRAWS = 2000
+LOST = 0.025  # of the bootstrap draws may be without a half-way error
 
 METRICS = {"rmse": "squared", "nll": "nll"}
 
@@ -58,60 +59,84 @@ def nested_means(values: Sequence[Floats], draws: int = DRAWS, seed: int = 0) ->
 
 
 def number_needed(curves: Floats, level: Floats) -> Floats:
-    """After how many variables a curve (..., D + 1) first comes down to its level (...), straight between numbers.
-
-    D where it never does.
+    """After how many variables the running minimum of a curve (..., D + 1) comes down to its level (...), straight
+    between numbers; D where it never does, NaN where the level is.
 
     >>> import numpy as np
     >>> from mac_policy.acquisition.summary import number_needed
-    >>> number_needed(np.array([[4.0, 3.0, 1.0]]), np.array([2.0]))
+    >>> number_needed(np.array([[4.0, 5.0, 1.0]]), np.array([2.5]))
     array([1.5])
     """
-    reached = curves <= level[..., None]
+    lowest = np.minimum.accumulate(curves, -1)
+    reached = lowest <= level[..., None]
     after = np.where(reached.any(-1), reached.argmax(-1), curves.shape[-1] - 1)
     before = np.maximum(after - 1, 0)
-    high = np.take_along_axis(curves, before[..., None], -1)[..., 0]
-    low = np.take_along_axis(curves, after[..., None], -1)[..., 0]
+    high = np.take_along_axis(lowest, before[..., None], -1)[..., 0]
+    low = np.take_along_axis(lowest, after[..., None], -1)[..., 0]
     share = np.where(high > low, (high - level) / np.where(high > low, high - low, 1.0), 1.0)
     found: Floats = np.where(after == 0, 0.0, before + np.clip(share, 0.0, 1.0))
-    return np.where(reached.any(-1), found, float(curves.shape[-1] - 1))
+    found = np.where(reached.any(-1), found, float(curves.shape[-1] - 1))
+    return np.where(np.isnan(level), np.nan, found)
 
 
 def half_way(curves: Floats) -> Floats:
-    """Half of the way from the error with nothing known to that with everything. (...)"""
-    middle: Floats = (curves[..., 0] + curves[..., -1]) / 2
-    return middle
+    """Half of the way from the error with nothing known to that with everything; NaN where that is no lower. (...)
+
+    >>> import numpy as np
+    >>> from mac_policy.acquisition.summary import half_way
+    >>> half_way(np.array([[4.0, 3.0, 1.0], [1.0, 2.0, 3.0]]))
+    array([2.5, nan])
+    """
+    first, last = curves[..., 0], curves[..., -1]
+    return np.where(last < first, (first + last) / 2, np.nan)
 
 
 def summarised(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str]) -> dict[str, Any]:
     """Of one arm, from the measured tensors of each seed: by metric the curves of the orders and what they need.
 
-    needed: variables until the half-way error of the random order; fewer: how many fewer than the random order needs,
-    paired; both with 95% intervals.
+    area: the mean of the error over 0, 1, ..., D variables known, on one scale for all arms and orders; needed:
+    variables until the half-way error of the random order; fewer: how many fewer than the random order needs, paired.
+    Each with a 95% interval and the value of each seed. The half-way error is the arm's own: `needed` and `fewer` say
+    nothing of one arm beside another. They are None where knowing everything is no better than knowing nothing.
     """
     return {metric: _of_metric(per_seed, orders, metric) for metric in METRICS}
 
 
 def _of_metric(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str], metric: str) -> dict[str, Any]:
-    curves = {
-        order: bootstrap_curves([seed[f"{order}.{METRICS[metric]}"] for seed in per_seed], metric) for order in orders
-    }
+    of_orders = {order: [seed[f"{order}.{METRICS[metric]}"] for seed in per_seed] for order in orders}
+    curves = {order: _with_seeds(rows, metric) for order, rows in of_orders.items()}
     level = half_way(curves["random"])
     needed = {order: number_needed(found, level) for order, found in curves.items()}
+    seeds = len(per_seed)
     return {
-        "half_way": _interval(level),
+        "half_way": _interval(level, seeds),
         "orders": {
             order: {
-                "mean": found[0].tolist(),
-                "ci95": np.quantile(found[1:], [0.025, 0.975], axis=0).T.tolist(),
-                "needed": _interval(needed[order]),
-                "fewer": _interval(needed["random"] - needed[order]),
+                "mean": found[seeds].tolist(),
+                "ci95": np.quantile(found[seeds + 1 :], [0.025, 0.975], axis=0).T.tolist(),
+                "area": _interval(found.mean(-1), seeds),
+                "needed": _interval(needed[order], seeds),
+                "fewer": _interval(needed["random"] - needed[order], seeds),
             }
             for order, found in curves.items()
         },
     }
 
 
-def _interval(values: Floats) -> dict[str, Any]:
-    """Of a measured value and its bootstrap draws."""
-    return {"mean": float(values[0]), "ci95": np.quantile(values[1:], [0.025, 0.975]).tolist()}
+def _with_seeds(per_seed: Sequence[Floats], metric: str) -> Floats:
+    """Curves (seeds + 1 + draws, D + 1): of each seed alone, of all, and the bootstrap draws of all."""
+    alone = np.stack([np.asarray(rows, np.float64).mean(0) for rows in per_seed])
+    return np.concatenate([np.sqrt(alone) if metric == "rmse" else alone, bootstrap_curves(per_seed, metric)])
+
+
+def _interval(values: Floats, seeds: int) -> dict[str, Any] | None:
+    """Of the values of each seed, of all, and of bootstrap draws; None where there is none of all, or of so many draws
+    that an interval would be of the others. Single draws without one are left out."""
+    alone, measured, draws = values[:seeds], values[seeds], values[seeds + 1 :]
+    if np.isnan(measured) or np.isnan(draws).mean() > LOST:
+        return None
+    return {
+        "mean": float(measured),
+        "ci95": np.nanquantile(draws, [0.025, 0.975]).tolist(),
+        "per_seed": [None if np.isnan(value) else float(value) for value in alone],
+    }

@@ -6,6 +6,7 @@ import torch
 
 from mac_policy.acquisition.curves import error_curves, measured_curves
 from mac_policy.acquisition.experiment import target_mask
+from mac_policy.acquisition.report import results_table
 from mac_policy.acquisition.settings import AcquisitionSettings
 from mac_policy.acquisition.summary import bootstrap_curves, half_way, number_needed, summarised
 from tests.core.test_acquisition import JointGaussian, mask
@@ -46,15 +47,53 @@ def test_the_models_own_order_needs_fewer_variables_than_a_random_one():
     assert found["random.nll"].shape == (60, 4)
     record = summarised([{key: value.numpy() for key, value in found.items()}], settings.orders)["nll"]["orders"]
     assert record["model"]["fewer"]["ci95"][0] > 0.2
-    assert record["random"]["fewer"] == {"mean": 0.0, "ci95": [0.0, 0.0]}
+    assert record["random"]["fewer"] == {"mean": 0.0, "ci95": [0.0, 0.0], "per_seed": [0.0]}
     again = measured_curves(model, train, test, mask(4, 3), settings, seed=0)
     assert all(torch.equal(found[key], again[key]) for key in found)
 
 
 def test_the_number_needed_is_read_off_a_curve_as_by_hand():
     curves = np.array([[4.0, 3.0, 1.0, 0.0], [4.0, 4.0, 4.0, 4.0], [1.0, 0.0, 0.0, 0.0], [4.0, 5.0, 1.0, 2.0]])
-    assert number_needed(curves, np.array([2.0, 2.0, 2.0, 3.0])).tolist() == [1.5, 3.0, 0.0, 1.5]
-    assert half_way(curves).tolist() == [2.0, 4.0, 0.5, 3.0]
+    assert number_needed(curves, np.array([2.0, 2.0, 2.0, 3.0])).tolist() == [1.5, 3.0, 0.0, 4 / 3]
+    assert half_way(curves[[0, 2, 3]]).tolist() == [2.0, 0.5, 3.0]
+
+
+def of_curves(*curves):
+    """What was measured in each of some splits, two rows alike, of the random order; 'model' is half of it."""
+    rows = [np.array([curve, curve]) for curve in curves]
+    return [
+        {
+            f"{order}.{key}": each * share
+            for key in ("squared", "nll")
+            for order, share in (("random", 1), ("model", 0.5))
+        }
+        for each in rows
+    ]
+
+
+def test_an_arm_that_learns_nothing_needs_no_number_of_variables():
+    orders = ("model", "random")
+    found = summarised(of_curves([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), orders)["nll"]
+    assert found["half_way"] is None
+    assert found["orders"]["model"]["needed"] is None
+    assert found["orders"]["model"]["fewer"] is None
+    assert found["orders"]["model"]["area"]["mean"] == 1.0
+    record = {"benchmark": "b", "orders": dict.fromkeys(orders, ""), "arms": {"vae": {"rmse": found, "nll": found}}}
+    table = results_table(record)
+    assert [list(column.cells) for column in table.columns][3] == ["-", "-"]
+    assert "vae (rmse), vae (nll)" in str(table.caption)
+    assert "not to be compared between arms" in str(table.title)
+
+
+def test_areas_and_the_values_of_each_split_are_those_by_hand():
+    found = summarised(of_curves([4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [1.0, 1.0, 1.0]), ("model", "random"))
+    assert found["nll"]["orders"]["random"]["area"]["mean"] == pytest.approx((2 + 1 + 1) / 3)
+    assert found["nll"]["orders"]["random"]["area"]["per_seed"] == pytest.approx([2.0, 1.0, 1.0])
+    assert found["rmse"]["orders"]["random"]["area"]["per_seed"][0] == pytest.approx((2 + 2**0.5) / 3)
+    assert found["nll"]["orders"]["model"]["fewer"] is None  # many resamplings are of the third split alone
+    paired = summarised(of_curves([4.0, 2.0, 0.0], [2.0, 1.0, 0.0]), ("model", "random"))["nll"]["orders"]
+    assert paired["model"]["fewer"]["per_seed"] == [1.0, 1.0]
+    assert paired["model"]["fewer"]["mean"] == 1.0
 
 
 def test_bootstrap_draws_are_paired_and_cover():

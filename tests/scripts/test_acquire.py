@@ -48,7 +48,8 @@ def test_it_leaves_a_table_results_and_a_picture(user, done):
         assert list(arm[metric]["orders"]) == ["model", "shared", "fixed", "random"]
         for found in arm[metric]["orders"].values():
             assert len(found["mean"]) == len(found["ci95"]) == 7
-            assert 0 <= found["needed"]["mean"] <= 6
+            assert found["needed"] is None or 0 <= found["needed"]["mean"] <= 6
+            assert len(found["area"]["per_seed"]) == 2
     assert (path.parent / "curves.png").stat().st_size > 5000
     assert re.search(r"sfarm +│ model", out)
 
