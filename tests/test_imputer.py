@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from mac_policy import Imputer
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.imputer.answers import median
 from mac_policy.imputer.columns import Columns
+from mac_policy.imputer.table import read_table
 
 TINY = {"steps": 3, "width": 8, "depth": 1, "num_components": 2, "batch_size": 16, "random_state": 0}
 
@@ -143,7 +145,81 @@ def test_fitting_leaves_the_global_random_state_and_the_table_alone(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_fits_in_threads_give_what_fits_one_after_another_give():
+    table, settings = holed(correlated(60)), TINY | {"steps": 25, "dropout": 0.3}
+
+    def answers(seed):
+        return Imputer(**(settings | {"random_state": seed})).fit(table).transform(table)
+
+    alone = [answers(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(answers, range(4)))
+    assert all(np.array_equal(*pair) for pair in zip(alone, together, strict=True))
+
+
+@pytest.mark.parametrize("broken", [KeyboardInterrupt, None])
+def test_a_fit_that_is_broken_off_leaves_what_was_there_before(monkeypatch, broken):
+    fresh, table = Imputer(**TINY), holed(correlated(40))
+    old = Imputer(**TINY).fit(table)
+    before = old.transform(table)
+    if broken:
+
+        def interrupted(*_):
+            raise broken
+
+        monkeypatch.setattr("mac_policy.imputer.training.TableRun.inputs", interrupted)
+    else:
+        for imputer in (fresh, old):
+            imputer.set_params(learning_rate=1e30, steps=50)
+    for imputer in (fresh, old):
+        with pytest.raises(broken or RuntimeError, match=None if broken else "a learning_rate below 1e[+]30 may help"):
+            imputer.fit(holed(correlated(30))[:, :2])
+    with pytest.raises(ValueError, match="is not fitted yet"):
+        fresh.score_samples(table)
+    assert np.array_equal(old.transform(table), before)
+
+
 # ---- tables as people have them ----
+
+
+def test_frames_of_any_column_names_come_back_without_their_empty_columns():
+    table = np.column_stack([holed(correlated(40)), np.full(40, np.nan)])
+    pairs = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2)])
+    for frame in (pd.DataFrame(table), pd.DataFrame(table, columns=pairs)):
+        with pytest.warns(UserWarning, match="will be dropped"):
+            found = Imputer(**TINY).fit(frame).transform(frame)
+        assert found.columns.equals(frame.columns[:3])
+        assert found.notna().all(axis=None)
+
+
+def test_masked_values_are_missing_ones():
+    table = holed(correlated(40))
+    imputer = Imputer(**TINY).fit(table)
+    masked = np.ma.masked_array(np.where(np.isnan(table), -999.0, table), np.isnan(table))
+    assert np.array_equal(Imputer(**TINY).fit(masked).transform(masked), imputer.transform(table))
+    whole = np.ma.masked_array([[1, 2**60], [3, 4]], [[False, True], [False, False]])
+    assert np.array_equal(read_table(whole, "").values, [[1, np.nan], [3, 4]], equal_nan=True)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.7e308])
+def test_every_hole_is_filled_by_a_number_however_far_off_what_is_seen(scale):
+    table = np.random.default_rng(0).choice([-1.0, 1.0], (40, 3)) * scale
+    imputer, far = Imputer(**TINY).fit(table), np.array([[1e300, np.nan, 1.0], [np.nan, -1.7e308, np.nan]])
+    for found in (imputer.transform(far), imputer.sample(far, 20), imputer.score_samples(far)):
+        assert np.isfinite(found).all()
+    assert imputer.transform(far)[0, 0] == 1e300
+
+
+def test_single_precision_stays_and_all_else_is_double():
+    table = holed(correlated(40))
+    single = table.astype(np.float32)
+    for form in (np.asarray, pd.DataFrame):
+        found = Imputer(**TINY).fit(form(single)).transform(form(single))
+        assert (np.asarray(found).dtype, np.asarray(found)[0, 0].dtype) == (np.float32, np.float32)
+        seen = ~np.isnan(single)
+        assert np.array_equal(np.asarray(found)[seen], single[seen])
+    assert Imputer(**TINY).fit(single).sample(single).dtype == np.float64
+    assert Imputer(**TINY).fit(table).transform([[1, 2, None]]).dtype == np.float64
 
 
 def test_a_data_frame_comes_back_as_one():
@@ -167,6 +243,8 @@ def test_columns_that_fit_did_not_see_are_named():
     imputer = Imputer(**TINY).fit(frame)
     with pytest.raises(ValueError, match=r"unseen at fit time:\n- d\n.*yet now missing:\n- b\n"):
         imputer.transform(frame.rename(columns={"b": "d"}))
+    with pytest.raises(ValueError, match="more than once: 'a'"):
+        imputer.transform(frame[["a", "b", "c", "a"]])
     with pytest.raises(ValueError, match="same order as they were in fit"):
         imputer.transform(frame[["c", "b", "a"]])
     with pytest.raises(ValueError, match="X has 2 features, but Imputer is expecting 3 features"):
@@ -189,6 +267,12 @@ def test_columns_that_fit_did_not_see_are_named():
         (np.array([["1.5", "2"], ["3", "x"]]), r"row 0, column 0 holds '1.5'; the Imputer takes numbers"),
         (np.array([[1 + 1j, 2]]), "Complex data not supported"),
         (np.zeros(3), "Expected 2D array, got 1D"),
+        ([[1, 2**53], [3, 4]], r"row 0, column 1 holds 9007199254740992: whole numbers must be below 2\*\*53"),
+        ([[10**400, 1]], r"row 0, column 0 holds a number beyond 2\*\*64: whole numbers must be"),
+        (
+            pd.DataFrame({"a": pd.array([None, -(2**60)], dtype="Int64")}),
+            r"row 1, column 'a' holds -1152921504606846976",
+        ),
         (np.zeros((0, 3)), r"Found array with 0 sample\(s\)"),
     ],
 )
@@ -255,11 +339,22 @@ def test_all_rows_empty_and_columns_of_any_size():
         ({"random_state": "1"}, "random_state must be None, a whole number"),
         ({"validation": 1.5}, "validation must be in"),
         ({"width": 0}, "width must be a whole number of at least 1, got 0"),
+        ({"noise": np.nan}, "noise must be at least 0.0 and finite, got nan"),
+        ({"noise": -1}, "noise must be at least 0.0 and finite, got -1"),
+        ({"dropout": "a"}, r"dropout must be in \[0.0, 0.99\], got 'a'"),
+        ({"learning_rate": 0}, "learning_rate must be a finite number above 0, got 0"),
+        ({"keep_empty_features": "no"}, "keep_empty_features must be True or False, got 'no'"),
+        ({"random_state": 2**70}, r"random_state must be None, a whole number from 0 to 2\*\*32 - 1"),
+        ({"device": "cdua"}, "unknown device 'cdua'; .* did you mean 'cuda'"),
+        ({"device": "tpu"}, "device 'tpu' is not there to train on"),
     ],
 )
 def test_a_wrong_setting_is_named(settings, message):
     with pytest.raises(ValueError, match=message):
         Imputer(**(TINY | settings)).fit(correlated(20))
+
+
+def test_a_wrong_number_of_samples_is_named():
     with pytest.raises(ValueError, match="n_samples must be a whole number"):
         Imputer(**TINY).fit(correlated(20)).sample(correlated(2), 0)
 

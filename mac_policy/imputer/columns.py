@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from mac_policy.imputer.table import Floats
 
+FURTHEST = 1e6  # standard deviations
+LARGEST = np.finfo(np.float64).max
 CONSTANT = 1e-12  # the width of a column, as a share of its largest value, that is rounding and no variation
 
 
@@ -40,14 +42,17 @@ class Columns:
         return Columns(location, np.where(varies, spread * unit, 1.0), varies, empty)
 
     def standardised(self, values: Floats) -> Floats:
-        """The model's variables (R, N) of a table (R, C)."""
+        """The model's variables (R, N) of a table (R, C), none further off than the network can count with."""
         v = self.varies
-        halves: Floats = (values[:, v] / 2 - self.location[v] / 2) / self.scale[v]  # of what a number cannot hold
-        return 2 * halves
+        with np.errstate(over="ignore"):
+            halves: Floats = (values[:, v] / 2 - self.location[v] / 2) / self.scale[v]  # of what a number cannot hold
+        return np.clip(2 * np.clip(halves, -FURTHEST, FURTHEST), -FURTHEST, FURTHEST)
 
     def restored(self, rows: Floats, values: Floats) -> Floats:
         """The table again: what is missing in `values` (R, C) from the model's rows (R, N), or from the constants."""
         v = self.varies
         known = np.broadcast_to(self.location, values.shape).copy()
-        known[:, v] = rows * self.scale[v] + self.location[v]
+        with np.errstate(over="ignore"):
+            restored = rows * self.scale[v] + self.location[v]
+        known[:, v] = np.clip(restored, -LARGEST, LARGEST)
         return np.where(np.isnan(values), known, values)

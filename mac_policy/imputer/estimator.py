@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.checks import check_choice, check_count
+from mac_policy.checks import check_choice, check_count, check_positive
 from mac_policy.imputer.answers import FILLS, filled, log_density
 from mac_policy.imputer.base import BaseEstimator, NotFittedError, TransformerMixin
 from mac_policy.imputer.columns import Columns
 from mac_policy.imputer.names import check_same_columns, names_in
 from mac_policy.imputer.seeds import seed_from
 from mac_policy.imputer.table import Floats, Table, read_table
-from mac_policy.imputer.training import ARM, Recipe, trained_model
+from mac_policy.imputer.training import ARM, Recipe, check_device, trained_model
 from mac_policy.likelihood.model import RowModel
 from mac_policy.policies.settings import check_range
 from mac_policy.training.settings import TrainSettings
@@ -48,7 +48,8 @@ class Imputer(TransformerMixin, BaseEstimator):
     dropout, noise : against learning a small table by heart; noise in standard deviations of a column.
     validation : the share of rows that choose the best weights (none where they would be fewer than 10).
     keep_empty_features : a column without any value in `fit` is dropped by `transform`, or kept and filled with 0.
-    random_state : None, a whole number, or a numpy RandomState or Generator; a number makes everything repeatable.
+    random_state : None, a number from 0 to 2**32 - 1, which makes everything repeatable, also where fits run in
+        threads (they take turns), or a numpy RandomState or Generator.
     device : 'cpu', or where else torch can train ('auto' for what there is). What is asked is answered on the CPU.
     verbose : whether `fit` reports its progress.
 
@@ -102,17 +103,23 @@ class Imputer(TransformerMixin, BaseEstimator):
         recipe, seed = self._recipe(), seed_from(self.random_state)
         table = read_table(X, type(self).__name__)
         columns = Columns.of(table.values)
-        self._remember(table, columns, seed)
+        self._warn_of_empty(table, columns)
         rows = columns.standardised(table.values)
         rows = rows[~np.isnan(rows).all(1)]  # a row without any value says nothing
+        model, run = None, None
         if columns.varies.any():
             tensor = torch.from_numpy(rows.astype(np.float32))
-            self.model_, run = trained_model(tensor, recipe, seed, quiet=not self.verbose)
-            self.n_steps_, self.validation_loss_ = run.step, float(run.best if np.isfinite(run.best) else np.nan)
+            model, run = trained_model(tensor, recipe, seed, quiet=not self.verbose)
+        # Here at last: a fit that is broken off leaves what was there before.
+        self._remember(table, columns, seed)
+        self.model_, self.n_steps_ = model, run.step if run else 0
+        self.validation_loss_ = float(run.best) if run and np.isfinite(run.best) else float("nan")
         return self
 
     def transform(self, X: Any) -> Any:
-        """The table with every hole filled, in the form it came in; what is seen comes back unchanged."""
+        """The table with every hole filled, in the form it came in (a DataFrame as one); what is seen comes back
+        unchanged. The numbers are in single precision where all of X is, else in double precision, also where a column
+        was of whole numbers or of True and False."""
         fill = check_choice("fill", self.fill, FILLS)
         table = self._read(X)
         if self.model_ is None:
@@ -123,6 +130,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         """Draws of whole rows given what is seen in them, (n_samples, rows, columns): several fillings of the table.
 
         A row of holes alone is a new row. Without a `random_state` the draws are decided by that of the Imputer.
+        Always an array in double precision.
         """
         count, table = check_count("n_samples", n_samples), self._read(X)
         seed = self._seed if random_state is None else seed_from(random_state)
@@ -168,8 +176,16 @@ class Imputer(TransformerMixin, BaseEstimator):
     def _recipe(self) -> Recipe:
         check_choice("fill", self.fill, FILLS)
         check_choice("factorization", self.factorization, ARM)
-        steps = check_count("steps", self.steps)
+        for name in ("steps", "width", "depth", "num_components"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
         check_range("validation", self.validation, 0.0, 0.9)
+        check_range("dropout", self.dropout, 0.0, 0.99)
+        check_range("noise", self.noise, 0.0)
+        for name in ("keep_empty_features", "verbose"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        steps = int(self.steps)
         training = TrainSettings(
             steps=steps,
             batch_size=self.batch_size,
@@ -180,7 +196,7 @@ class Imputer(TransformerMixin, BaseEstimator):
             weights="best" if self.validation else "last",
             precision="fp32",
             save_seconds=1e9,
-            accelerator=self.device,
+            accelerator=check_device(self.device),
         )
         return Recipe(
             self.factorization,
@@ -201,8 +217,8 @@ class Imputer(TransformerMixin, BaseEstimator):
             del self.feature_names_in_
         self.columns_, self._seed = columns, seed
         self.empty_features_, self.constant_features_ = columns.empty, ~columns.varies & ~columns.empty
-        self.model_ = None
-        self.n_steps_, self.validation_loss_ = 0, float("nan")
+
+    def _warn_of_empty(self, table: Table, columns: Columns) -> None:
         if columns.empty.any() and not self.keep_empty_features:
             named = ", ".join(table.named(int(place)) for place in np.flatnonzero(columns.empty))
             self._warn(
@@ -231,8 +247,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         return self.columns_.restored(inner, table.values)[:, self._kept()]
 
     def _table_of(self, rows: Tensor | None, table: Table) -> Any:
-        names = None if table.names is None else [n for n, kept in zip(table.names, self._kept(), strict=True) if kept]
-        return table.like(self._values_of(rows, table), names)
+        return table.like(self._values_of(rows, table), self._kept())
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "columns_"):

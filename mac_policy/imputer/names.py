@@ -45,6 +45,9 @@ def check_same_columns(table: Table, width: int, names: Sequence[str] | None, es
 
 def difference(found: Sequence[str], fitted: Sequence[str]) -> str:
     message = "The feature names should match those that were passed during fit.\n"
+    twice = sorted({name for name in found if list(found).count(name) > list(fitted).count(name) > 0})
+    if twice:
+        return f"{message}Feature names that X has more than once: {', '.join(map(repr, twice))}"
     unseen, lost = sorted(set(found) - set(fitted)), sorted(set(fitted) - set(found))
     for names, about in (
         (unseen, "Feature names unseen at fit time"),

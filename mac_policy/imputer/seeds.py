@@ -23,9 +23,9 @@ def seed_from(random_state: Any) -> int:
         return int(random_state.integers(LARGEST))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(LARGEST, dtype=np.uint64))
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= int(random_state) < LARGEST:
         return int(random_state)
     raise ValueError(
-        f"random_state must be None, a whole number of at least 0, or a numpy RandomState or Generator, "
+        f"random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy RandomState or Generator, "
         f"got {random_state!r}"
     )

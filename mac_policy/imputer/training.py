@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,22 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from mac_policy.checks import check_choice
 from mac_policy.likelihood.model import Draws, RowModel
 from mac_policy.likelihood.spec import ModelSpec, build
+from mac_policy.training.divergence import TrainingDiverged
 from mac_policy.training.memory import MemoryRun
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
 ARM = {"uniform": "ardm", "mac": "mac-both"}  # what the user calls a factorisation: the arm that has it
+DEVICES = ("cpu", "auto", "cuda", "gpu", "mps", "tpu")
 FEWEST_HELD_OUT = 10
 MIN_LOG_STD = -3.0  # 0.05 standard deviations: a table's round numbers are no densities
 VALIDATION_QUESTIONS = 2048  # asked of the held-out rows at each validation, the same each time
+
+_GLOBAL_STATE = threading.Lock()
+"""Held by who sets torch's global generator, which layers draw from: fits in several threads come one after another."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,27 @@ def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
 
 def trained_model(rows: Tensor, recipe: Recipe, seed: int, *, quiet: bool = True) -> tuple[RowModel, TableRun]:
     """A model of standardised rows (R, N), NaN = missing, ready to be asked in double precision; and its run."""
-    settings, model = recipe.training, build(recipe.spec(rows.shape[1]), seed)
+    settings = recipe.training
     fabric = Fabric(accelerator=settings.accelerator, devices=1, precision=settings.fabric_precision())
-    with torch.random.fork_rng():
+    with _GLOBAL_STATE, torch.random.fork_rng():
+        model = build(recipe.spec(rows.shape[1]), seed)
         torch.manual_seed(seed)  # dropout draws from the global state
         run = TableRun(model, rows, recipe, seed, fabric, quiet)
-        run.go()
+        try:
+            run.go()
+        except TrainingDiverged as error:
+            raise RuntimeError(
+                f"the training left the numbers at step {error.step} of {settings.steps}: "
+                f"a learning_rate below {settings.learning_rate:g} may help"
+            ) from None
     return run.average.cpu().double().eval().requires_grad_(False), run
+
+
+def check_device(name: Any) -> str:
+    """The name of a device that is there to train on."""
+    check_choice("device", name, DEVICES)
+    try:
+        Fabric(accelerator=name, devices=1)
+    except (RuntimeError, ValueError, ModuleNotFoundError) as error:
+        raise ValueError(f"device {name!r} is not there to train on: {error}") from None
+    return str(name)
