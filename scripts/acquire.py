@@ -13,7 +13,7 @@ from benchmark import make, read_benchmark
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from mac_policy.acquisition.experiment import RESULTS, Experiment
+from mac_policy.acquisition.experiment import RESULTS, Experiment, check_answering
 from mac_policy.acquisition.report import results_table, write_plot
 from mac_policy.acquisition.settings import AcquisitionSettings
 from mac_policy.checks import check_choice, check_list
@@ -43,6 +43,8 @@ def experiment_of(config: DictConfig) -> Experiment:
     if "orders" in settings:
         check_list("orders", settings["orders"])
     recipe = read_benchmark(plain["recipe"])
+    check_table(plain["recipe"], recipe, table)
+    check_answering(check_list("arms", plain["arms"]))
     changes = {key: plain[key] for key in ("arms", "preset", "seeds", "runs", "data", "training")}
     asked = {"benchmark": plain["recipe"], "sets": [table] if "sets" in recipe else None, "name": None, **changes}
     return Experiment(
@@ -51,6 +53,13 @@ def experiment_of(config: DictConfig) -> Experiment:
         Path(plain["out"]) / f"{table}-{plain['preset']}",
         check_list("target", plain["target"]),
     )
+
+
+def check_table(name: str, recipe: dict[str, Any], table: str) -> None:
+    """ValueError where the recipe is not one for this table."""
+    known = recipe.get("sets") or [recipe["base"]["data"]["name"]]
+    if table not in known:
+        raise ValueError(f"recipe {name!r} trains on {', '.join(known)}, not on {table!r}; recipe=sfarm/tables has it")
 
 
 if __name__ == "__main__":

@@ -21,13 +21,15 @@ from torch import Tensor
 from mac_policy.acquisition.curves import ROWS_PER_PASS, measured_curves
 from mac_policy.acquisition.settings import ORDERS, AcquisitionSettings
 from mac_policy.acquisition.summary import summarised
+from mac_policy.baselines import BASELINES
 from mac_policy.data.rows import RowSet
 from mac_policy.likelihood import checkpoint
-from mac_policy.likelihood.arms import ARMS
+from mac_policy.likelihood.arms import ARMS, check_arms
 from mac_policy.likelihood.comparison import Comparison
 from mac_policy.likelihood.evaluate import row_tensor
 from mac_policy.policies import atomic
 from mac_policy.provenance import run_record, write_json
+from mac_policy.training.state import ResumeError
 
 RESULTS = "results.json"
 
@@ -70,7 +72,14 @@ class Experiment:
     def run_arm(
         self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
     ) -> Measured:
-        outcome = self.comparison.run_arm(arm, seed, rows, fabric, quiet=quiet)
+        try:
+            outcome = self.comparison.run_arm(arm, seed, rows, fabric, quiet=quiet)
+        except ResumeError as error:
+            found = str(error).partition(". Choose another folder")[0]
+            raise ResumeError(
+                f"{found}. What is trained is not trained anew here: choose another folder for trained arms (runs=) or "
+                "train them again by scripts/benchmark.py"
+            ) from None
         if outcome.diverged:
             return Measured(arm, seed, diverged=outcome.diverged)
         trained = self.comparison.arm_folder(arm, seed)
@@ -141,6 +150,21 @@ class Experiment:
         ]
         rows = [len(of_seed["random.nll"]) for of_seed in arrays]
         return record | {"rows": rows, **summarised(arrays, self.settings.orders)}
+
+
+def check_answering(arms: Sequence[str]) -> None:
+    """ValueError where there is no such arm or where one of them has densities of whole rows alone.
+
+    >>> from mac_policy.acquisition.experiment import check_answering
+    >>> check_answering(["sfarm", "vae"])
+    """
+    able = [name for name, it in ARMS.items() if not it.is_baseline or BASELINES[it.network].any_query]
+    for arm in check_arms(arms):
+        if arm not in able:
+            raise ValueError(
+                f"the arm {arm!r} has no density of a variable given others, which acquisition asks for; "
+                f"allowed are {', '.join(map(repr, able))}"
+            )
 
 
 def target_mask(target: Sequence[int], num_variables: int) -> Tensor:

@@ -1,11 +1,14 @@
 """acquire.py as a user would run it, on a table made here."""
 
+import importlib
 import json
 import re
 
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
+
+from mac_policy.acquisition.experiment import check_answering
 
 from .helpers import ROOT, run_script
 
@@ -104,3 +107,25 @@ def test_one_where_several_belong_is_refused_with_what_to_write(monkeypatch, opt
     name, value = option.split("=")
     with pytest.raises(ValueError, match=rf"^{name} must be a list such as .*; write {name}=\[{value}\]$"):
         acquire.experiment_of(config)
+
+
+def test_other_training_rows_are_refused_with_a_remedy_that_acquire_has(user, done):
+    code, _, err = run(user, *SMOKE, "data.train_rows=50")
+    assert code == 2
+    assert re.search(r"error: .*holds another run: .* choose another folder for trained arms \(runs=\)", err)
+    assert "resume=false" not in err
+
+
+def test_arms_without_densities_of_parts_are_refused():
+    with pytest.raises(ValueError, match=r"the arm 'ddpm' has no density of a variable given others.*'miwae'$"):
+        check_answering(["sfarm", "ddpm"])
+
+
+def test_a_recipe_of_another_table_is_refused(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    acquire, benchmark = (importlib.import_module(name) for name in ("acquire", "benchmark"))
+    for name in ("sfarm/tables", "yacht"):
+        acquire.check_table(name, benchmark.read_benchmark(name), "yacht")
+    for name, trains in (("sfarm/mnist", "binarized_mnist"), ("energy", "energy")):
+        with pytest.raises(ValueError, match=f"recipe '{name}' trains on {trains}, not on 'yacht'"):
+            acquire.check_table(name, benchmark.read_benchmark(name), "yacht")
