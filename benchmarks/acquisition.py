@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.options import whole
 from mac_policy.core.acquisition import information_gain
 from mac_policy.likelihood.spec import ModelSpec, build
 from mac_policy.provenance import run_record, write_json
@@ -45,13 +47,13 @@ def measure(spec: ModelSpec, num_samples: int, repeats: int) -> tuple[list[float
     return taken[3:], 1000 * (time.process_time() - processors) / repeats
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=256)
-    parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--samples", type=whole(1), default=256)
+    parser.add_argument("--repeats", type=whole(1), default=50)
+    parser.add_argument("--threads", type=whole(1), default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/acquisition-speed"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     models = {}
     for name, (arm, network, head) in MODELS.items():

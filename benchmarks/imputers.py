@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,13 +24,20 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (it makes the next line possible)
-from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
+try:
+    import sklearn
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (it makes the next line possible)
+    from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
+except ModuleNotFoundError:
+    sys.exit("error: this compares with scikit-learn: pip install mac-policy[sklearn]")
+
+from benchmarks.options import existing_folder, proportion, whole
 from mac_policy import Imputer
 from mac_policy.data.sets import load_rows
+from mac_policy.data.uci import UCI_SHAPES
 from mac_policy.likelihood.intervals import summary
-from mac_policy.provenance import run_record, write_json
+from mac_policy.provenance import run_record, versions, write_json
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +85,19 @@ def compare(name: str, share: float, seeds: Sequence[int], root: Path | None, fo
         hidden = holes(test.shape, share, generator)
         for imputer, make in IMPUTERS.items():
             kept = folder / "measured" / f"{name}-{share}-{imputer}-s{seed}.json"
-            facts = {"settings": repr(make(seed)), "sha256": rows.sha256}
+            facts = {**facts_of(make(seed)), "sha256": rows.sha256, "note": rows.note}
             found[imputer].append(_kept_or(kept, facts, lambda m=make, s=seed: measure(m(s), holed, test, hidden)))  # noqa: B023
     return {"dataset": rows.record(), **summarised(found)}
+
+
+def facts_of(imputer: Any) -> dict[str, Any]:
+    """What decides the numbers of an imputer, besides the table: its settings, what it is made of and the threads."""
+    return {
+        "imputer": type(imputer).__name__,
+        "settings": {name: repr(value) for name, value in imputer.get_params().items()},
+        "versions": {**versions(), "scikit-learn": sklearn.__version__},
+        "threads": torch.get_num_threads(),
+    }
 
 
 def _kept_or(path: Path, facts: Mapping[str, Any], measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -147,7 +165,7 @@ def time_large(rows: int, columns: int, share: float, folder: Path) -> dict[str,
         path = folder / "measured" / f"large-{imputer}.json"
         one = _kept_or(
             path,
-            {**facts, "settings": repr(make(0)), "threads": torch.get_num_threads()},
+            {**facts, **facts_of(make(0))},
             lambda m=make: measure(m(0), np.where(hidden, np.nan, table), table, hidden),
         )
         found[imputer] = {key: one[key] for key in ("fit_seconds", "transform_seconds")}
@@ -176,16 +194,18 @@ def results_table(record: Mapping[str, Any]) -> Table:
     return table
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="*", default=["energy", "yacht", "concrete"])
-    parser.add_argument("--shares", nargs="+", type=float, default=[0.3, 0.5])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
-    parser.add_argument("--root", type=Path, help="folder with the tables [$MAC_DATA]")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--large", nargs=2, type=int, default=[10_000, 20], help="rows, columns; 0 0: not measured")
+    parser.add_argument("--tables", nargs="*", choices=UCI_SHAPES, default=["energy", "yacht", "concrete"])
+    parser.add_argument("--shares", nargs="+", type=proportion, default=[0.3, 0.5])
+    parser.add_argument("--seeds", nargs="+", type=whole(0), default=[0, 1, 2, 3, 4])
+    parser.add_argument("--root", type=existing_folder, help="folder with the tables [$MAC_DATA]")
+    parser.add_argument("--threads", type=whole(1), default=2)
+    parser.add_argument(
+        "--large", nargs=2, type=whole(0), default=[10_000, 20], help="rows, columns; 0 0: not measured"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/imputers"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     record: dict[str, Any] = run_record(None) | {
         "settings": {key: value for key, value in vars(options).items() if key not in ("out", "root")},
@@ -203,4 +223,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
