@@ -1,4 +1,4 @@
-"""completions.py and few_steps.py as a user would run them, on a folder of images made here."""
+"""completions.py, few_steps.py and generation.py as a user would run them, on a folder of images made here."""
 
 import re
 
@@ -45,6 +45,7 @@ def test_completions_are_two_pictures(user):
         ("completions.py", (RUN, "masks=[lefft]", "steps=2", "images=1"), "error: masks: 'lefft': unknown pattern"),
         ("few_steps.py", (f"{RUN}/sfarm-s0", "preset=cpuu"), "error: unknown preset 'cpuu'.*did you mean 'cpu'"),
         ("few_steps.py", (f"{RUN}/sfarm-s0", "preset=smoke", "steps=[2]"), "unknown data set with classes 'celeba64'"),
+        ("generation.py", (f"{RUN}/sfarm-s0", "mode=interrior"), "error: unknown mode 'interrior'.*mean 'interior'"),
     ],
 )
 def test_a_mistake_is_one_clean_line(user, script, options, message):

@@ -18,6 +18,7 @@ CONFIGS = {
     "acquire": ("acquire", "_acquire"),
     "few_steps": ("few_steps", "_few_steps"),
     "completions": ("", "completions"),
+    "generation": ("", "generation"),
     "mask_distribution": ("", "mask_distribution"),
 }
 
