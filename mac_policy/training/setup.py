@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+
 import torch
 from lightning_fabric import Fabric
-from torch import nn
+from torch import distributed, nn
 
 from mac_policy.data.demonstrations import Demonstrations
 from mac_policy.training.settings import TrainSettings
@@ -20,7 +22,15 @@ def make_fabric(settings: TrainSettings) -> Fabric:
         precision=settings.fabric_precision(),
     )
     fabric.launch()
+    if fabric.world_size > 1:
+        atexit.register(leave_group)
     return fabric
+
+
+def leave_group() -> None:
+    """Leave the other processes in good order: a process that exits with gloo's threads running may abort."""
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def split(demos: Demonstrations, validation: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:

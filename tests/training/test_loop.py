@@ -15,7 +15,7 @@ from mac_policy.training import metrics
 from mac_policy.training.divergence import TrainingDiverged
 from mac_policy.training.loop import Trainer, train
 from mac_policy.training.settings import TrainSettings, rate
-from mac_policy.training.setup import make_fabric
+from mac_policy.training.setup import leave_group, make_fabric
 from mac_policy.training.streams import Shuffle, stream
 
 from .helpers import demonstrations, quickly, same, small
@@ -133,6 +133,8 @@ def gradients(fabric, folder):
     rank = fabric.global_rank
     losses = [row["loss"] for row in trainer.rows]
     torch.save((first, result.policy.state_dict(), losses), folder / f"{fabric.world_size}-{rank}.pt")
+    fabric.barrier()
+    leave_group()  # spawned processes leave without their exit handlers
 
 
 def test_two_processes_have_the_gradient_of_one(tmp_path):
@@ -159,6 +161,8 @@ def diverge(fabric, folder):
     with pytest.raises(TrainingDiverged, match="loss at step 0"):
         trainer.run()
     (folder / f"stopped-{fabric.global_rank}").touch()
+    fabric.barrier()
+    leave_group()
 
 
 def test_all_processes_stop_when_the_loss_of_one_is_no_number(tmp_path):
