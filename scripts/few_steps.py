@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mac_policy.checks import check_choice
-from mac_policy.likelihood.checkpoint import load
+from mac_policy.likelihood.checkpoint import load_of_images
 from mac_policy.likelihood.feature_distance import NAME
 from mac_policy.likelihood.few_steps import (
     FewSteps,
@@ -37,9 +37,7 @@ def main(config: DictConfig) -> None:
         raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/cifar10-cpu/sfarm-s0")
     arm = Path(str(config.run))
     out = Path(str(config.out)) if config.out else arm / "few_steps"
-    model, spec = load(arm)
-    if len(spec.shape) != 3 or spec.levels is None:
-        raise ValueError(f"{arm} is no arm for images, but for rows of shape {spec.shape}")
+    model, spec = load_of_images(arm)
     numbers = possible_steps(model, asked.steps)
     rows = rows_of_arm(arm, config.root)
     set_with_classes(rows)

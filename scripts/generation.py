@@ -9,7 +9,7 @@ import hydra
 from _cli import clean_errors
 from omegaconf import DictConfig
 
-from mac_policy.likelihood.checkpoint import load
+from mac_policy.likelihood.checkpoint import load_of_images
 from mac_policy.likelihood.generation import Generation, check_path, generation, generation_rows, shares
 from mac_policy.likelihood.grids import write_rows
 
@@ -21,9 +21,7 @@ def main(config: DictConfig) -> None:
     if config.run is None:
         raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/mnist-cpu/sfarm-s0")
     arm = Path(str(config.run))
-    loaded, spec = load(arm)
-    if len(spec.shape) != 3 or spec.levels is None:
-        raise ValueError(f"{arm} is no arm for images, but for rows of shape {spec.shape}")
+    loaded, spec = load_of_images(arm)
     model = check_path(loaded, spec.arm)
     if config.mode is not None:
         model = model.in_mode(config.mode)

@@ -61,8 +61,9 @@ class Experiment:
         record: dict[str, Any] = {}
         for seed in self.comparison.seeds:
             rows = self.comparison.load(seed)
-            target_mask(self.target, rows.num_variables)  # a wrong one is said before anything is trained
-            self.comparison.check(rows)
+            if not found:  # what is wrong is said before anything is trained
+                target_mask(self.target, rows.num_variables)
+                self.comparison.check(rows)
             for arm in self.comparison.arms:
                 found.append(self.run_arm(arm, seed, rows, fabric, resume=resume, quiet=quiet))
                 record = self.record(found, rows)

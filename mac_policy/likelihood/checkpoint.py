@@ -82,6 +82,14 @@ def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[Row
     return model.to(device).eval(), spec
 
 
+def load_of_images(folder: Path) -> tuple[RowModel, ModelSpec]:
+    """The same of an arm for images; ValueError for any other."""
+    model, spec = load(folder)
+    if len(spec.shape) != 3 or spec.levels is None:
+        raise ValueError(f"{folder} is no arm for images, but for rows of shape {spec.shape}")
+    return model, spec
+
+
 def load_arms(run: Path, seed: int, arms: Sequence[str] | None = None) -> dict[str, tuple[RowModel, ModelSpec]]:
     """The trained arms of a benchmark's folder by name, in the order asked for (by default all that are there)."""
     there = [path.parent.name.removesuffix(f"-s{seed}") for path in sorted(run.glob(f"*-s{seed}/{CONFIG}"))]

@@ -79,7 +79,8 @@ class Comparison:
         record: dict[str, Any] = {}
         for seed in self.seeds:
             rows = self.load(seed)
-            self.check(rows)
+            if not outcomes:
+                self.check(rows)
             for arm in self.arms:
                 outcomes.append(self.run_arm(arm, seed, rows, fabric, resume=resume, quiet=quiet))
                 record = self.record(outcomes, rows)
