@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 from benchmarks.options import whole
-from mac_policy.core.acquisition import information_gain
-from mac_policy.likelihood.spec import ModelSpec, build
-from mac_policy.provenance import run_record, write_json
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.rows.acquisition.information_gain import information_gain
+from mac_policy.rows.spec import ModelSpec, build
 
 COLUMNS = 9
 ASKED_MS = 50.0

@@ -22,12 +22,12 @@ from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.autonomy.action_filter import ActionFilter
-from mac_policy.autonomy.filler import Filler
-from mac_policy.policies.base import Policy
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.filter.action_filter import ActionFilter
+from mac_policy.filter.filler import Filler
+from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
-from mac_policy.provenance import run_record, write_json
 
 OBSERVATION, ACTION, GIVEN = 30, 9, 4
 SPACES = Spaces.of(

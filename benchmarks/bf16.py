@@ -16,11 +16,11 @@ from gymnasium import spaces
 from lightning_fabric import Fabric
 
 from envs.demonstrations import load_demonstrations
-from mac_policy.data.demonstrations import Demonstrations
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.policies.fit import Trainer
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
-from mac_policy.provenance import run_record, write_json
-from mac_policy.training.loop import Trainer
 from mac_policy.training.settings import TrainSettings, has_bf16
 
 FABRIC = {"fp32": "32-true", "bf16": "bf16-mixed"}

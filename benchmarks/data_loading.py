@@ -19,12 +19,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from mac_policy.provenance import run_record, write_json
+from mac_policy.common.provenance import run_record, write_json
 
 EPISODES, LENGTH = 685, 200
 LOADERS = {
-    "minari": "from mac_policy.data import read_minari; load = lambda: read_minari('made/big-v0')",
-    "d4rl": "from mac_policy.data import read_d4rl; load = lambda: read_d4rl('big.hdf5')",
+    "minari": "from mac_policy.demonstrations import read_minari; load = lambda: read_minari('made/big-v0')",
+    "d4rl": "from mac_policy.demonstrations import read_d4rl; load = lambda: read_d4rl('big.hdf5')",
 }
 MEASURE = """
 import json, time
@@ -45,7 +45,7 @@ print(json.dumps(found))
 
 def make_minari() -> None:
     """137,000 steps of 59 and 9 values, with executed actions, in the store of this process."""
-    from mac_policy.data import Demonstrations, Episode, write_minari
+    from mac_policy.demonstrations import Demonstrations, Episode, write_minari
 
     rng = np.random.default_rng(0)
     flags = np.arange(LENGTH) == LENGTH - 1

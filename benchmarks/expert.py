@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mac_policy.autonomy.intervals import wilson_interval
-from mac_policy.provenance import run_record, write_json
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.evaluation.intervals import wilson_interval
 
 # name: (task, order)
 ARMS = {
@@ -31,7 +31,7 @@ def one_episode(
     index: int, *, task: str, order: str, seed: int, noise: float | tuple[float, float], start: str
 ) -> dict[str, Any]:
     """The tasks intended and done in one episode, its length, and its processor time."""
-    from envs.expert import plan_episode, record_episode
+    from envs.kitchen.demonstrator import plan_episode, record_episode
 
     intended = plan_episode(task, seed=seed, index=index, order=order, noise=noise).order
     began = time.process_time()
@@ -70,7 +70,7 @@ def share(successes: int, trials: int) -> dict[str, Any]:
 
 def noise_level(text: str) -> float | tuple[float, float]:
     """The standard deviation of the noise, or the range used for collecting."""
-    from envs.expert import COLLECTION_NOISE
+    from envs.kitchen.demonstrator import COLLECTION_NOISE
 
     return COLLECTION_NOISE if text == COLLECTION else float(text)
 

@@ -25,14 +25,14 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from envs.task_environment import TaskEnvironment
-from mac_policy.autonomy.episode_store import EpisodeStore
-from mac_policy.autonomy.report.statistics import difference, summarise
-from mac_policy.autonomy.report.tables import Grid, interval, reward_table, task_table
-from mac_policy.autonomy.rollout import Results, Rollout, roll_out
-from mac_policy.autonomy.teams import SavedPolicy, Team
-from mac_policy.checks import check_choice
+from mac_policy.common.checks import check_choice
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.evaluation.episode_store import EpisodeStore
+from mac_policy.evaluation.report.summary import difference, summarise
+from mac_policy.evaluation.report.tables import Grid, interval, reward_table, task_table
+from mac_policy.evaluation.rollout import Results, Rollout, roll_out
+from mac_policy.evaluation.teams import SavedPolicy, Team
 from mac_policy.policies.checkpoint import CheckpointError, read_config
-from mac_policy.provenance import run_record, write_json
 
 
 class Job(NamedTuple):

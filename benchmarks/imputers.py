@@ -34,10 +34,10 @@ except ModuleNotFoundError:
 
 from benchmarks.options import existing_folder, proportion, whole
 from mac_policy import Imputer
-from mac_policy.data.sets import load_rows
-from mac_policy.data.uci import UCI_SHAPES
-from mac_policy.likelihood.intervals import summary
-from mac_policy.provenance import run_record, versions, write_json
+from mac_policy.common.provenance import run_record, versions, write_json
+from mac_policy.common.statistics import summary
+from mac_policy.rows.sets.registry import load_rows
+from mac_policy.rows.sets.uci import UCI_SHAPES
 
 Floats = NDArray[np.float64]
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mac_policy.common.provenance import run_record, write_json
 from mac_policy.core import AnyOrderModel, MaskTuned, UniformCardinality
 from mac_policy.core.heads import Categorical
 from mac_policy.core.networks import Transformer
-from mac_policy.provenance import run_record, write_json
 
 LETTERS = 27
 ASKED = 1.5

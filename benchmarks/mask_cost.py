@@ -19,10 +19,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from benchmarks.masks import milliseconds
+from mac_policy.common.provenance import run_record, write_json
 from mac_policy.policies.mac import MAC
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
-from mac_policy.provenance import run_record, write_json
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 BOTH = Spaces.of(spaces.Box(-np.inf, np.inf, (30,), np.float32), spaces.Box(-1, 1, (9,), np.float32))

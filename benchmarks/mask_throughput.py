@@ -20,10 +20,10 @@ import torch
 import yaml
 from torch import Tensor
 
-from mac_policy.likelihood.model import RowModel
-from mac_policy.likelihood.presets import chosen
-from mac_policy.likelihood.spec import ModelSpec, build
-from mac_policy.provenance import run_record, write_json
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.rows.likelihoods.presets import chosen
+from mac_policy.rows.model import RowModel
+from mac_policy.rows.spec import ModelSpec, build
 from mac_policy.training.settings import has_bf16
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "benchmark"

@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mac_policy.common.provenance import run_record, write_json
 from mac_policy.core import MaskTuned, UniformCardinality
-from mac_policy.provenance import run_record, write_json
 
 SIZES = ((9, 4096), (250, 180), (3072, 24))
 EXCESS = 100

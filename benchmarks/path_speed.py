@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
+from mac_policy.common.provenance import run_record, write_json
 from mac_policy.core import AnyOrderModel, MaskTuned, UniformCardinality
 from mac_policy.core.heads import Categorical
 from mac_policy.core.networks import PathTransformer, Transformer
-from mac_policy.provenance import run_record, write_json
 
 LETTERS = 27
 ASKED = {"joint": 50, "marginal": 50, "sample": 10}

@@ -20,10 +20,10 @@ from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.policies.base import Policy
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
-from mac_policy.provenance import run_record, write_json
 
 OBSERVATION, ACTION, GIVEN = 30, 9, 4
 

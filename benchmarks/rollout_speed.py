@@ -26,15 +26,15 @@ from rich.table import Table
 
 from envs.demonstrations import task_data
 from envs.task_environment import TaskEnvironment, TaskExpert
-from mac_policy.autonomy.arms import Runs, make_teams, parse_arm
-from mac_policy.autonomy.dims import OperatorDims
-from mac_policy.autonomy.group import Job, run_job
-from mac_policy.autonomy.operator_choice import OperatorChoice
-from mac_policy.autonomy.rollout import Rollout
-from mac_policy.autonomy.teams import Team
-from mac_policy.data.processes import map_processes
+from mac_policy.common.processes import map_processes
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
+from mac_policy.evaluation.group import Job, run_job
+from mac_policy.evaluation.rollout import Rollout
+from mac_policy.evaluation.teams import Team
+from mac_policy.operators.choice import OperatorChoice
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import read_config
-from mac_policy.provenance import run_record, write_json
 
 
 class Speed(NamedTuple):

@@ -3,14 +3,14 @@
 Importing this package registers the kitchen's gymnasium ids (`mac_policy/kitchen-v0` takes `tasks=[...]`):
 
 >>> import gymnasium, envs
->>> env = gymnasium.make("mac_policy/kitchen-mixed-v0")  # or envs.kitchen.make("kitchen-mixed")
+>>> env = gymnasium.make("mac_policy/kitchen-mixed-v0")  # or envs.kitchen.environment.make("kitchen-mixed")
 """
 
 from gymnasium.envs.registration import register, registry
 
-from envs.kitchen_tasks import GOAL_SETS, MAX_EPISODE_STEPS
+from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS
 
-_ENTRY_POINT = "envs.kitchen:KitchenEnv"
+_ENTRY_POINT = "envs.kitchen.environment:KitchenEnv"
 
 
 def _register_kitchen() -> None:
@@ -22,4 +22,4 @@ def _register_kitchen() -> None:
 
 _register_kitchen()
 if "mac_policy/fork-v0" not in registry:
-    register("mac_policy/fork-v0", entry_point="envs.fork:Fork")
+    register("mac_policy/fork-v0", entry_point="envs.fork.environment:Fork")

@@ -16,9 +16,8 @@ import numpy as np
 from gymnasium import spaces
 
 import envs  # noqa: F401  (registers the ids that the cards name)
-from envs.fork import Fork, record_fork_episode
-from envs.kitchen_orders import ORDERS
-from envs.kitchen_tasks import (
+from envs.fork.environment import Fork, record_fork_episode
+from envs.kitchen.goals import (
     BOTTOM_BURNER,
     GOAL_SETS,
     HINGE_CABINET,
@@ -28,13 +27,14 @@ from envs.kitchen_tasks import (
     SLIDE_CABINET,
     TOP_BURNER,
 )
-from mac_policy.checks import check_choice
-from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.data.episode import Episode, Floats
-from mac_policy.data.minari_store import DEMONSTRATOR_KEY
-from mac_policy.data.minari_write import Card
-from mac_policy.data.resolve import load
-from mac_policy.data.tasks import OfficialFile, Scripted, TaskData
+from envs.kitchen.orders import ORDERS
+from mac_policy.common.checks import check_choice
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.episode import Episode, Floats
+from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY
+from mac_policy.demonstrations.minari_write import Card
+from mac_policy.demonstrations.resolve import load
+from mac_policy.demonstrations.task_data import OfficialFile, Scripted, TaskData
 
 D4RL_URL = "http://rail.eecs.berkeley.edu/datasets/offline_rl/kitchen/"
 AUTHOR = "mac_policy contributors"
@@ -92,25 +92,25 @@ def kitchen_completions(observations: Floats) -> dict[str, int]:
 
 
 KITCHEN_DEMONSTRATOR = (
-    "arm_control",
-    "expert",
-    "kitchen",
-    "kitchen_orders",
-    "kitchen_recipes",
-    "kitchen_start",
-    "kitchen_stroke",
-    "kitchen_tasks",
+    "kitchen/control",
+    "kitchen/demonstrator",
+    "kitchen/environment",
+    "kitchen/orders",
+    "kitchen/strokes",
+    "kitchen/start",
+    "kitchen/stroke",
+    "kitchen/goals",
 )
 
 
 def _demonstrator(*modules: str) -> dict[str, str]:
     """What tells one version of a demonstrator from another: the sha256 of its code, settings and all."""
-    files = (Path(__file__).with_name(f"{module}.py") for module in modules)
+    files = (Path(__file__).parent / f"{module}.py" for module in modules)
     return {DEMONSTRATOR_KEY: hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()}
 
 
 def _record_kitchen(task: str, order: str = "default", *, seed: int, index: int) -> Episode:
-    from envs.expert import record_episode
+    from envs.kitchen.demonstrator import record_episode
 
     # All 59 values are stored, so that the set serves both views.
     return record_episode(task, seed=seed, index=index, order=order, observation="full")
@@ -151,7 +151,7 @@ def _fork() -> TaskData:
         env_spec=gymnasium.spec("mac_policy/fork-v0"),
         action_space=env.action_space,
         observation_space=env.observation_space,
-        extra=_demonstrator("fork"),
+        extra=_demonstrator("fork/environment"),
     )
     return TaskData(
         name="fork",
@@ -166,7 +166,7 @@ TASKS: dict[str, TaskData] = {**{name: _kitchen(name) for name in OFFICIAL}, "fo
 def task_data(name: str, dataset: str | None = None, order: str = "default") -> TaskData:
     """The data side of a task: a name of `TASKS`, or 'minari' with the id of any Minari data set.
 
-    order: of the tasks within a scripted kitchen demonstration, see `envs.kitchen_orders`.
+    order: of the tasks within a scripted kitchen demonstration, see `envs.kitchen.orders`.
     """
     check_choice("order", order, ORDERS)
     if name == "minari":
@@ -195,7 +195,7 @@ def load_demonstrations(
     episodes: int | None = None,
     order: str = "default",
 ) -> Demonstrations:
-    """The demonstrations of a task; see `mac_policy.data.resolve.load` for source, path and outside.
+    """The demonstrations of a task; see `mac_policy.demonstrations.resolve.load` for source, path and outside.
 
     episodes: how many scripted demonstrations; None takes what is stored, or records the task's own number.
     order: of the tasks within a scripted kitchen demonstration: 'default', 'canonical' or 'random'.

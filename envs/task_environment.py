@@ -10,11 +10,11 @@ from typing import Any
 
 import gymnasium
 
-from envs.kitchen_tasks import GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
-from mac_policy.autonomy.dims import OperatorDims
-from mac_policy.autonomy.operators import Operator
-from mac_policy.checks import check_choice, is_number
-from mac_policy.data.digest import code_sha256
+from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
+from mac_policy.common.checks import check_choice, is_number
+from mac_policy.demonstrations.digest import code_sha256
+from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.operator import Operator
 
 TASKS = (*GOAL_SETS, "fork")
 VIEWS = {30: "qpos", 59: "full"}
@@ -28,7 +28,7 @@ class TaskEnvironment:
     >>> TaskEnvironment.seen_by("kitchen-mixed", observation_dim=30)().action_space.shape
     (9,)
 
-    observation, start, joint_std: of the kitchen, as `envs.kitchen.make` has them
+    observation, start, joint_std: of the kitchen, as `envs.kitchen.environment.make` has them
     size: in pixels, of environments that are filmed
     """
 
@@ -55,11 +55,11 @@ class TaskEnvironment:
         if self.task == "fork":
             drawn = None if self.size is None else "rgb_array"
             return gymnasium.make("mac_policy/fork-v0", render_mode=drawn, disable_env_checker=True)
-        from envs.kitchen import make
+        from envs.kitchen.environment import make
 
         if self.size is None:
             return make(self.task, self.observation, self.start, self.joint_std)
-        from envs.kitchen_film import QuickRender
+        from envs.kitchen.film import QuickRender
 
         return QuickRender(
             make(
@@ -94,8 +94,8 @@ class TaskEnvironment:
 
     def identity(self) -> dict[str, Any]:
         if self.task == "fork":
-            return {"task": self.task, "code": _code("fork*.py")}
-        code = _code("kitchen*.py")
+            return {"task": self.task, "code": _code("fork/*.py")}
+        code = _code("kitchen/*.py")
         found = {
             "code": code,
             "task": self.task,
@@ -114,15 +114,15 @@ class TaskExpert:
 
     def __call__(self, environments: Sequence[gymnasium.Env[Any, Any]], dims: OperatorDims) -> Operator:
         if self.task == "fork":
-            from envs.fork_expert import ForkExpert
+            from envs.fork.operator import ForkExpert
 
             return ForkExpert(dims, len(environments))
-        from envs.expert_operator import ExpertOperator
+        from envs.kitchen.operator import ExpertOperator
 
         return ExpertOperator(environments, dims, self.task)
 
     def identity(self) -> dict[str, Any]:
-        return {"task": self.task, "code": _code("fork*.py" if self.task == "fork" else "*.py")}
+        return {"task": self.task, "code": _code("fork/*.py" if self.task == "fork" else "kitchen/*.py")}
 
 
 @functools.lru_cache

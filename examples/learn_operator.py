@@ -34,14 +34,14 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-import envs.kitchen_tasks  # with it the environments are registered
-from envs.fork import OBSTACLE, record_fork_episode
+import envs.kitchen.goals  # with it the environments are registered
+from envs.fork.environment import OBSTACLE, record_fork_episode
 from mac_policy import ActionFilter, Demonstrations, Policy, Spaces, TrainSettings, load_policy, make_policy, train
-from mac_policy.autonomy.dims import OperatorDims
-from mac_policy.checks import check_count
-from mac_policy.data.progress import with_progress
+from mac_policy.common.checks import check_count
+from mac_policy.common.progress import with_progress
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import read_config
-from mac_policy.provenance import run_record, write_json
 
 ARMS = tuple(COLOURS)
 COPIES = 8  # environments that an algorithm steps together
@@ -85,7 +85,7 @@ class Episodes(BaseCallback):
 def bare(name: str, observation: str) -> gymnasium.Env[Any, Any]:
     if name == "fork":
         return OneSide(gymnasium.make("mac_policy/fork-v0", disable_env_checker=True))
-    from envs.kitchen import make  # loads the simulator
+    from envs.kitchen.environment import make  # loads the simulator
 
     return make(name, observation=observation)
 
@@ -146,7 +146,7 @@ def measure(env: gymnasium.Env[Any, Any], act: Callable[[Any], Any], options: ar
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kitchens = ("kitchen", *envs.kitchen_tasks.GOAL_SETS)
+    kitchens = ("kitchen", *envs.kitchen.goals.GOAL_SETS)
     parser.add_argument("--env", default="fork", choices=("fork", *kitchens), help="kitchen: kitchen-mixed")
     parser.add_argument("--policy", type=Path, help="folder of the policy that fills in [fork: trained here]")
     parser.add_argument("--operator-dims", help="what the operator holds: k or a list [fork: 1, kitchen: 4]")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.autonomy.intervals import two_level_interval
+from mac_policy.evaluation.intervals import two_level_interval
 
 COLOURS = {"filter": "tab:blue", "blind": "tab:green", "full": "tab:orange"}
 BINS = 30  # of the reward curve

@@ -9,46 +9,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mac_policy.autonomy.action_filter import ActionFilter
-    from mac_policy.autonomy.vector_action_filter import VectorActionFilter
     from mac_policy.core.factorization import MaskTuned, UniformOrder
     from mac_policy.core.model import AnyOrderModel
     from mac_policy.core.staged import StagedModes
-    from mac_policy.data.demonstrations import Demonstrations, Episode
-    from mac_policy.imputer.estimator import Imputer
-    from mac_policy.policies.base import Policy
+    from mac_policy.demonstrations.demonstrations import Demonstrations, Episode
+    from mac_policy.filter.action_filter import ActionFilter
+    from mac_policy.filter.vector_action_filter import VectorActionFilter
     from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
+    from mac_policy.policies.fit import TrainResult, train
+    from mac_policy.policies.policy import Policy
     from mac_policy.policies.registry import POLICIES, make_policy
     from mac_policy.policies.spaces import Spaces
     from mac_policy.policies.state import PolicyState
+    from mac_policy.rows.imputer.estimator import Imputer
     from mac_policy.training.divergence import TrainingDiverged
-    from mac_policy.training.loop import TrainResult, train
     from mac_policy.training.settings import TrainSettings
 
 __version__ = "0.1.0"
 
 _HOME = {
     "POLICIES": "policies.registry",
-    "ActionFilter": "autonomy.action_filter",
+    "ActionFilter": "filter.action_filter",
     "AnyOrderModel": "core.model",
     "CheckpointError": "policies.checkpoint",
-    "Demonstrations": "data.demonstrations",
-    "Episode": "data.demonstrations",
-    "Imputer": "imputer.estimator",
+    "Demonstrations": "demonstrations.demonstrations",
+    "Episode": "demonstrations.demonstrations",
+    "Imputer": "rows.imputer.estimator",
     "MaskTuned": "core.factorization",
-    "Policy": "policies.base",
+    "Policy": "policies.policy",
     "PolicyState": "policies.state",
     "Spaces": "policies.spaces",
     "StagedModes": "core.staged",
-    "TrainResult": "training.loop",
+    "TrainResult": "policies.fit",
     "TrainSettings": "training.settings",
     "TrainingDiverged": "training.divergence",
     "UniformOrder": "core.factorization",
-    "VectorActionFilter": "autonomy.vector_action_filter",
+    "VectorActionFilter": "filter.vector_action_filter",
     "load_policy": "policies.checkpoint",
     "make_policy": "policies.registry",
     "save_policy": "policies.checkpoint",
-    "train": "training.loop",
+    "train": "policies.fit",
 }
 
 __all__ = [

@@ -14,12 +14,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.demonstrations import task_data
 from envs.task_environment import TaskEnvironment, TaskExpert
-from mac_policy.autonomy.arms import Arm, Runs, check_arms, check_seeds, make_teams, policies_of
-from mac_policy.autonomy.dims import OperatorDims
-from mac_policy.autonomy.operator_choice import OperatorChoice
-from mac_policy.autonomy.rollout import Rollout
-from mac_policy.autonomy.teams import Team
-from mac_policy.checks import check_choice, check_count, check_positive, is_number
+from mac_policy.common.checks import check_choice, check_count, check_positive, is_number
+from mac_policy.evaluation.arms import Arm, Runs, check_arms, check_seeds, make_teams, policies_of
+from mac_policy.evaluation.rollout import Rollout
+from mac_policy.evaluation.teams import Team
+from mac_policy.operators.choice import OperatorChoice
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import read_config
 from mac_policy.policies.decoding import KINDS
 

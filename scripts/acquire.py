@@ -13,12 +13,12 @@ from benchmark import make, read_benchmark
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from mac_policy.acquisition.experiment import RESULTS, Experiment, check_answering
-from mac_policy.acquisition.report import results_table, write_plot
-from mac_policy.acquisition.settings import AcquisitionSettings
-from mac_policy.checks import check_choice, check_list
-from mac_policy.data.uci import UCI_SHAPES
+from mac_policy.common.checks import check_choice, check_list
 from mac_policy.policies.settings import from_mapping
+from mac_policy.rows.acquisition.experiment import RESULTS, Experiment, check_answering
+from mac_policy.rows.acquisition.report import results_table, write_plot
+from mac_policy.rows.acquisition.settings import AcquisitionSettings
+from mac_policy.rows.sets.uci import UCI_SHAPES
 from mac_policy.training.setup import make_fabric
 
 

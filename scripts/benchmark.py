@@ -13,11 +13,11 @@ from lightning_fabric import Fabric
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from mac_policy.checks import check_choice, check_list, check_mapping
-from mac_policy.likelihood.arms import FIGURE_3
-from mac_policy.likelihood.comparison import RESULTS, Comparison
-from mac_policy.likelihood.presets import KEYS, chosen, make_comparison
-from mac_policy.likelihood.report import paper_table, results_tables, write_curves
+from mac_policy.common.checks import check_choice, check_list, check_mapping
+from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
+from mac_policy.rows.likelihoods.presets import KEYS, chosen, make_comparison
+from mac_policy.rows.likelihoods.report import paper_table, results_tables, write_curves
+from mac_policy.rows.methods import FIGURE_3
 from mac_policy.training.setup import make_fabric
 
 BENCHMARKS = Path(__file__).parents[1] / "configs" / "benchmark"

@@ -7,9 +7,9 @@ from _cli import clean_errors
 from omegaconf import DictConfig
 
 from envs.demonstrations import task_data
-from mac_policy.data.collect import collect_into_store
-from mac_policy.data.minari_write import Card
-from mac_policy.data.tasks import Scripted
+from mac_policy.demonstrations.collect import collect_into_store
+from mac_policy.demonstrations.minari_write import Card
+from mac_policy.demonstrations.task_data import Scripted
 
 
 @hydra.main(config_path="../configs", config_name="collect_demos", version_base=None)

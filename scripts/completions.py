@@ -9,11 +9,11 @@ import numpy as np
 from _cli import clean_errors
 from omegaconf import DictConfig
 
-from mac_policy.checks import check_count, check_list, check_positive
-from mac_policy.likelihood.checkpoint import load_arms
-from mac_policy.likelihood.evaluate import row_tensor
-from mac_policy.likelihood.grids import check_patterns, completion_rows, completions, write_rows
-from mac_policy.likelihood.presets import rows_of_arm
+from mac_policy.common.checks import check_count, check_list, check_positive
+from mac_policy.rows.checkpoint import load_arms
+from mac_policy.rows.generation.grids import check_patterns, completion_rows, completions, write_rows
+from mac_policy.rows.likelihoods.evaluate import row_tensor
+from mac_policy.rows.likelihoods.presets import rows_of_arm
 
 
 @hydra.main(config_path="../configs", config_name="completions", version_base=None)

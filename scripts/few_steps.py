@@ -11,10 +11,11 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.checks import check_choice
-from mac_policy.likelihood.checkpoint import load_of_images
-from mac_policy.likelihood.feature_distance import NAME
-from mac_policy.likelihood.few_steps import (
+from mac_policy.common.checks import check_choice
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.rows.checkpoint import load_of_images
+from mac_policy.rows.generation.feature_distance import NAME
+from mac_policy.rows.generation.few_steps import (
     FewSteps,
     check_samples,
     distances,
@@ -24,9 +25,8 @@ from mac_policy.likelihood.few_steps import (
     set_with_classes,
     write_distances,
 )
-from mac_policy.likelihood.grids import write_rows
-from mac_policy.likelihood.presets import rows_of_arm
-from mac_policy.provenance import run_record, write_json
+from mac_policy.rows.generation.grids import write_rows
+from mac_policy.rows.likelihoods.presets import rows_of_arm
 
 
 @hydra.main(config_path="../configs/few_steps", config_name="_few_steps", version_base=None)

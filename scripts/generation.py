@@ -9,9 +9,9 @@ import hydra
 from _cli import clean_errors
 from omegaconf import DictConfig
 
-from mac_policy.likelihood.checkpoint import load_of_images
-from mac_policy.likelihood.generation import Generation, check_path, generation, generation_rows, shares
-from mac_policy.likelihood.grids import write_rows
+from mac_policy.rows.checkpoint import load_of_images
+from mac_policy.rows.generation.along_path import Generation, check_path, generation, generation_rows, shares
+from mac_policy.rows.generation.grids import write_rows
 
 
 @hydra.main(config_path="../configs", config_name="generation", version_base=None)

@@ -11,12 +11,10 @@ from _cli import clean_errors
 from omegaconf import DictConfig
 from torch import Tensor
 
-from mac_policy.checks import check_count, check_positive
-from mac_policy.data.text8 import decode
-from mac_policy.likelihood.checkpoint import load
-from mac_policy.likelihood.evaluate import row_tensor
-from mac_policy.likelihood.grids import in_mode_of
-from mac_policy.likelihood.infill import (
+from mac_policy.common.checks import check_count, check_positive
+from mac_policy.rows.checkpoint import load
+from mac_policy.rows.generation.grids import in_mode_of
+from mac_policy.rows.generation.infill import (
     check_text,
     fill_rows,
     fill_text,
@@ -25,10 +23,12 @@ from mac_policy.likelihood.infill import (
     with_holes,
     write_picture,
 )
-from mac_policy.likelihood.model import RowModel
-from mac_policy.likelihood.patterns import HOLE, given_by_pattern
-from mac_policy.likelihood.presets import rows_of_arm
-from mac_policy.likelihood.spec import ModelSpec
+from mac_policy.rows.likelihoods.evaluate import row_tensor
+from mac_policy.rows.likelihoods.presets import rows_of_arm
+from mac_policy.rows.model import RowModel
+from mac_policy.rows.patterns import HOLE, given_by_pattern
+from mac_policy.rows.sets.text8 import decode
+from mac_policy.rows.spec import ModelSpec
 
 
 @hydra.main(config_path="../configs", config_name="infill", version_base=None)

@@ -8,8 +8,8 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from envs.demonstrations import TASKS, load_demonstrations
-from mac_policy.data.demonstrations import Demonstrations
-from mac_policy.data.inspection import action_histograms, completions_over_time, summary_tables
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.inspection import action_histograms, completions_over_time, summary_tables
 
 
 @hydra.main(config_path="../configs", config_name="inspect_data", version_base=None)
@@ -48,7 +48,7 @@ def _load(config: DictConfig) -> Demonstrations:
 
 
 def _film(demonstrations: Demonstrations, config: DictConfig, output: Path) -> None:
-    from envs.replay import make_for_replay, replay, save_film
+    from envs.kitchen.replay import make_for_replay, replay, save_film
 
     if not 0 <= config.video < len(demonstrations):
         raise ValueError(f"video={config.video}: there are episodes 0 to {len(demonstrations) - 1}")

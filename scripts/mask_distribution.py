@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from mac_policy.checks import check_count
+from mac_policy.common.checks import check_count
+from mac_policy.common.provenance import run_record, write_json
 from mac_policy.core import UniformCardinality, induced_mask_distribution
 from mac_policy.core.induced import LARGEST_TABLE
 from mac_policy.core.masks import all_masks, mask_codes
 from mac_policy.core.paths import SimulatedPaths
-from mac_policy.provenance import run_record, write_json
 
 PLAIN = {"query": "marginal", "protocol": "largest", "path_weighting": "mean", "cardinality_reweighting": False}
 PATHS: dict[str, dict[str, Any]] = {

@@ -13,14 +13,14 @@ from _shared_autonomy import Plan, make_plan, slug
 from omegaconf import DictConfig
 from rich.console import Console
 
-from envs.kitchen_rendering import RendererMissing
-from mac_policy.autonomy.arms import datasets, policies_of
-from mac_policy.autonomy.episode_store import EpisodeStore
-from mac_policy.autonomy.group import FILMED
-from mac_policy.autonomy.report.film import Scene, write_film
-from mac_policy.autonomy.report.record import compare, grids, notes, overview_grids, write_overview_page, write_pages
-from mac_policy.autonomy.rollout import Results, outdated, roll_out
-from mac_policy.provenance import run_record, write_json
+from envs.kitchen.rendering import RendererMissing
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.evaluation.arms import datasets, policies_of
+from mac_policy.evaluation.episode_store import EpisodeStore
+from mac_policy.evaluation.group import FILMED
+from mac_policy.evaluation.report.film import Scene, write_film
+from mac_policy.evaluation.report.record import compare, grids, notes, overview_grids, write_overview_page, write_pages
+from mac_policy.evaluation.rollout import Results, outdated, roll_out
 
 FILM_SIZE = 240
 """Pixels of each arm's picture in the film."""

@@ -9,19 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = sorted((ROOT / "mac_policy").rglob("*.py"))
-MAY_IMPORT = {  # a part of the library: the parts it may use
-    "core": {"core", "checks"},
-    "data": {"checks", "data", "provenance"},
-    "policies": {"checks", "core", "policies", "provenance"},
-    "training": {"checks", "core", "data", "policies", "training", "provenance"},
-    "baselines": {"checks", "core", "baselines"},
-    "likelihood": {"checks", "core", "baselines", "data", "likelihood", "policies", "training", "provenance"},
-    "acquisition": {"acquisition", "baselines", "checks", "core", "data", "likelihood", "policies", "training"}
-    | {"provenance"},
-    "imputer": {"checks", "core", "imputer", "likelihood", "policies", "training"},
-    "autonomy": {"checks", "core", "data", "policies", "autonomy", "provenance"},
-    "checks": set(),
-    "provenance": set(),
+MAY_IMPORT = {  # a room of the library: the rooms it may use
+    "common": {"common"},
+    "core": {"common", "core"},
+    "demonstrations": {"common", "demonstrations"},
+    "training": {"common", "demonstrations", "policies", "training"},
+    "policies": {"common", "core", "demonstrations", "policies", "training"},
+    "operators": {"common", "demonstrations", "evaluation", "operators", "policies"},
+    "filter": {"common", "filter", "operators", "policies"},
+    "evaluation": {"common", "demonstrations", "evaluation", "filter", "operators", "policies"},
+    "rows": {"common", "core", "demonstrations", "policies", "rows", "training"},
 }
 ONLY_SCRIPTS = {"hydra", "omegaconf", "envs", "scripts", "benchmarks", "tests", "gymnasium_robotics", "mujoco"}
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_choice, check_count
+from mac_policy.common.checks import check_choice, check_count
 from mac_policy.core.checks import check_disjoint, check_mask, check_order
 from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_tabulable, mask_law, tabulable
 from mac_policy.core.masks import MaskDistribution, UniformCardinality

@@ -12,7 +12,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_choice
+from mac_policy.common.checks import check_choice
 from mac_policy.core.checks import check_order
 from mac_policy.core.masks import MaskDistribution, TabulatedMasks, all_masks
 from mac_policy.core.orders import lexicographic, positions

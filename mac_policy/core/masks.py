@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_count, is_number
+from mac_policy.common.checks import check_count, is_number
 from mac_policy.core.checks import as_tensor, check_mask
 from mac_policy.core.subsets import draw_index, uniform_subsets
 

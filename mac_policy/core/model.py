@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from mac_policy.checks import check_count, check_positive
+from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core import one_pass
 from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values
 from mac_policy.core.factorization import Factorization, TrainingMasks, whole_path
 from mac_policy.core.heads import Conditional, Head
-from mac_policy.core.heads.base import at_least_float32
+from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import Network, PathNetwork
 from mac_policy.core.queries import TrainingQueries
-from mac_policy.core.task import Task, in_fewer_steps, portions
+from mac_policy.core.question import Task, in_fewer_steps, portions
 from mac_policy.core.training import check_kind, known_and_weights
 
 VARIABLES_PER_PASS = 65_536

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from mac_policy.core.factorization import Factorization
 from mac_policy.core.heads import Conditional, Head
-from mac_policy.core.heads.base import at_least_float32
+from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import PathNetwork
 from mac_policy.core.queries import with_order_of_given
-from mac_policy.core.task import Task
+from mac_policy.core.question import Task
 
 Choose = Callable[[Conditional, Tensor, Tensor], Tensor]
 """Conditionals of (A,) variables, their rows (A,) and their indices (A,) -> the values (A,)."""

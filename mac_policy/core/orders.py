@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_count
+from mac_policy.common.checks import check_count
 
 
 def lexicographic(num_variables: int) -> Tensor:

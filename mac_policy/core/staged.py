@@ -9,7 +9,7 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_choice, check_count
+from mac_policy.common.checks import check_choice, check_count
 from mac_policy.core.checks import as_tensor
 from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks, still_asked, uniform_over
 from mac_policy.core.queries import TrainingQueries, mean_over_path, with_order_of_given

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from mac_policy.checks import check_count
+from mac_policy.common.checks import check_count
 from mac_policy.core.networks.mlp import hidden_layers
-from mac_policy.policies.base import Policy, Request
+from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 

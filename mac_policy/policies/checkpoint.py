@@ -12,12 +12,12 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from mac_policy.checks import check_choice
-from mac_policy.policies import atomic
-from mac_policy.policies.base import Policy
+from mac_policy.common import files as atomic
+from mac_policy.common.checks import check_choice
+from mac_policy.common.provenance import versions
+from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
-from mac_policy.provenance import versions
 
 SCHEMA = 1
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"

@@ -15,7 +15,7 @@ from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.networks import PathNetwork
 from mac_policy.core.queries import with_order_of_given
-from mac_policy.core.task import Task
+from mac_policy.core.question import Task
 
 KINDS = ("mode", "sample", "mean", "best")
 

@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.checks import check_count
+from mac_policy.common.checks import check_count
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.networks import PathTransformer
 from mac_policy.core.queries import TrainingQueries
-from mac_policy.policies import decoding, path_lean
-from mac_policy.policies.base import Policy
+from mac_policy.policies import decoding
+from mac_policy.policies import quick_path as path_lean
 from mac_policy.policies.mac import MAC, MACSettings
+from mac_policy.policies.policy import Policy
 
 
 @dataclass(frozen=True)

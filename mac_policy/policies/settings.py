@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from mac_policy.checks import check_choice, check_count, is_number
+from mac_policy.common.checks import check_choice, check_count, is_number
 
 T = TypeVar("T")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mac_policy.policies import atomic, checkpoint
+from mac_policy.common import files as atomic
+from mac_policy.policies import checkpoint
 
 DIVERGED = "diverged.json"
 

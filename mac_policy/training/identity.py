@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mac_policy.policies.base import Policy
+from mac_policy.policies.policy import Policy
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.state import ResumeError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mac_policy.policies import atomic
+from mac_policy.common import files as atomic
 
 Row = Mapping[str, float]
 

@@ -13,7 +13,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from mac_policy.policies import atomic
+from mac_policy.common import files as atomic
 from mac_policy.training import average, identity, metrics, state
 from mac_policy.training.divergence import DIVERGED, TrainingDiverged, report_divergence
 from mac_policy.training.progress import Reporter

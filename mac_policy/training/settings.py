@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from mac_policy.checks import check_choice, check_count
+from mac_policy.common.checks import check_choice, check_count
 from mac_policy.policies.settings import check_range
 
 

@@ -8,7 +8,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import distributed, nn
 
-from mac_policy.data.demonstrations import Demonstrations
+from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.training.settings import TrainSettings
 
 

@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from mac_policy.policies import atomic
+from mac_policy.common import files as atomic
 
 STATE = "state.safetensors"
 

@@ -17,7 +17,7 @@ from mac_policy.core.heads import (
     GaussianMixture,
     Head,
 )
-from mac_policy.core.networks.base import small_output
+from mac_policy.core.networks.network import small_output
 
 
 def energetic(head: EnergyTilted) -> EnergyTilted:

@@ -8,7 +8,7 @@ import torch
 from mac_policy.core import AnyOrderModel, StagedModes
 from mac_policy.core.heads import DiscretizedLogisticMixture, PixelLogisticMixture
 from mac_policy.core.networks import UNet
-from mac_policy.likelihood.estimate import estimated_log_prob
+from mac_policy.rows.estimate import estimated_log_prob
 
 LEVELS, COMPONENTS = 4, 2
 PIXELS = torch.tensor(list(itertools.product(range(LEVELS), repeat=3)))  # every pixel there is

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chi2
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mac_policy.checks import check_count, check_positive
+from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core import orders
 from mac_policy.core.masks import Bernoulli, FixedMasks, UniformCardinality, all_masks, mask_codes
 from mac_policy.core.subsets import draw_below, draw_linear, first_elements, subsets_within, uniform_subsets

@@ -11,11 +11,11 @@ import pytest
 from gymnasium_robotics.envs.franka_kitchen import kitchen_env
 
 from envs.demonstrations import GOALS, NEAR, OFFICIAL, TASKS, kitchen_completions, load_demonstrations, task_data
-from envs.expert import plan_episode
-from envs.kitchen import VIEWS, make
-from envs.kitchen_tasks import GOAL_SETS
-from envs.replay import make_for_replay, play, replay, save_film
-from mac_policy.data import read_d4rl
+from envs.kitchen.demonstrator import plan_episode
+from envs.kitchen.environment import VIEWS, make
+from envs.kitchen.goals import GOAL_SETS
+from envs.kitchen.replay import make_for_replay, play, replay, save_film
+from mac_policy.demonstrations import read_d4rl
 
 COMPLETE = Path(os.environ.get("MAC_DATA", "")) / "d4rl" / "mini_kitchen_microwave_kettle_light_slider-v0.hdf5"
 
@@ -116,7 +116,7 @@ def test_a_renderer_that_does_not_work_is_a_clean_error(monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("neither egl nor osmesa works here")
 
-    monkeypatch.setattr("envs.kitchen.make", broken)
+    monkeypatch.setattr("envs.kitchen.environment.make", broken)
     with pytest.raises(ValueError, match="kitchen-mixed cannot be rendered here: neither egl nor osmesa"):
         make_for_replay("kitchen-mixed", 64)
 

@@ -7,13 +7,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-from envs.kitchen_rendering import first_working_backend
+from envs.kitchen.rendering import first_working_backend
 from envs.task_environment import TaskEnvironment, TaskExpert
-from mac_policy.autonomy.dims import OperatorDims
-from mac_policy.autonomy.group import Job, run_job
-from mac_policy.autonomy.operator_choice import OperatorChoice
-from mac_policy.autonomy.rollout import Rollout
-from mac_policy.autonomy.teams import SavedPolicy, Team
+from mac_policy.evaluation.group import Job, run_job
+from mac_policy.evaluation.rollout import Rollout
+from mac_policy.evaluation.teams import SavedPolicy, Team
+from mac_policy.operators.choice import OperatorChoice
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces

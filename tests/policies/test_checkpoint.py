@@ -13,13 +13,12 @@ from gymnasium import spaces
 from safetensors.torch import load_file, save_file
 
 import mac_policy
-from mac_policy.policies import atomic
+from mac_policy.common import files as atomic
+from mac_policy.common.provenance import versions
 from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
-from mac_policy.provenance import versions
-
-from .conftest import OBSERVATION, SPACES, make
+from tests.policies.conftest import OBSERVATION, SPACES, make
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from gymnasium import spaces
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from mac_policy.policies.checkpoint import load_policy, save_policy
-
-from .conftest import ACTION, OBSERVATION, SPACES, batch, make
+from tests.policies.conftest import ACTION, OBSERVATION, SPACES, batch, make
 
 SUBSETS = [[], [0], [2], [0, 1], [1, 2], [0, 1, 2]]
 

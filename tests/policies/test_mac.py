@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from mac_policy.core.factorization import TrainingMasks
-from mac_policy.policies import decoding, lean
-
-from .conftest import ACTION, OBSERVATION, SPACES, batch, make
+from mac_policy.policies import decoding
+from mac_policy.policies import quick_trunk as lean
+from tests.policies.conftest import ACTION, OBSERVATION, SPACES, batch, make
 
 
 def rows(n, seed=0):

@@ -6,11 +6,11 @@ import torch
 
 from mac_policy.core.networks import PathNetwork
 from mac_policy.core.queries import TrainingQueries
-from mac_policy.policies import decoding, path_lean
-from mac_policy.policies.path_lean import normed, normed_rows
-
-from .conftest import ACTION, OBSERVATION, SPACES, batch, make
-from .test_mac import rows
+from mac_policy.policies import decoding
+from mac_policy.policies import quick_path as path_lean
+from mac_policy.policies.quick_path import normed, normed_rows
+from tests.policies.conftest import ACTION, OBSERVATION, SPACES, batch, make
+from tests.policies.test_mac import rows
 
 
 def rough(policy, std=0.4):

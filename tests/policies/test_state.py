@@ -9,8 +9,7 @@ import torch
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.policies.decoding import transport
 from mac_policy.policies.state import PolicyState
-
-from .conftest import ACTION, OBSERVATION, make
+from tests.policies.conftest import ACTION, OBSERVATION, make
 
 
 def run(policy, seen, resets=(), given=None, mask=None, seed=0):

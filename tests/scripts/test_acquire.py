@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from mac_policy.acquisition.experiment import check_answering
-
-from .helpers import ROOT, run_script
+from mac_policy.rows.acquisition.experiment import check_answering
+from tests.scripts.helpers import ROOT, run_script
 
 SMOKE = ("benchmark=yacht", "preset=smoke", "arms=[sfarm,miwae]", "seeds=[0,1]")
 

@@ -11,9 +11,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from mac_policy.likelihood.checkpoint import load
-
-from .helpers import ROOT, run_script, script_environment
+from mac_policy.rows.checkpoint import load
+from tests.scripts.helpers import ROOT, run_script, script_environment
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "to", "it"]
 SMOKE = ("preset=smoke", "seeds=[0]", "arms=[ardm,mac]")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mac_policy.data import read_minari
+from mac_policy.demonstrations import read_minari
 from tests.scripts.helpers import ROOT, run_script, script_environment
 
 SCRIPT = "collect_demos.py"

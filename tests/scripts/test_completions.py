@@ -6,7 +6,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from .helpers import run_script
+from tests.scripts.helpers import run_script
 
 
 @pytest.fixture(scope="module")

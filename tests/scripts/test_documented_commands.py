@@ -7,9 +7,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from mac_policy.likelihood.arms import ARMS
-
-from .helpers import ROOT
+from mac_policy.rows.methods import ARMS
+from tests.scripts.helpers import ROOT
 
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
 COMMANDS = re.findall(r"^    python scripts/(\w+)\.py (.*)$", PAGE, re.MULTILINE)

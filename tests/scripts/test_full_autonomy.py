@@ -6,14 +6,13 @@ import sys
 
 import pytest
 
+from tests.scripts.helpers import ROOT, script_environment
 from tests.training.helpers import demonstrations, quickly, small
-
-from .helpers import ROOT, script_environment
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    from mac_policy.training.loop import train
+    from mac_policy.policies.fit import train
 
     folder = tmp_path_factory.mktemp("runs")
     demos = demonstrations()

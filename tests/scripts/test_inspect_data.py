@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.data.helpers import write_d4rl
+from tests.demonstrations.helpers import write_d4rl
 from tests.scripts.helpers import run_script
 
 SCRIPT = "inspect_data.py"

@@ -10,11 +10,10 @@ import hydra
 import imageio.v3 as iio
 import pytest
 
-from envs import kitchen_rendering
+from envs.kitchen import rendering as kitchen_rendering
 from envs.task_environment import TaskEnvironment
-from tests.autonomy.fork_runs import save_all
-
-from .helpers import ROOT, run_script
+from tests.evaluation.fork_runs import save_all
+from tests.scripts.helpers import ROOT, run_script
 
 QUICK = ("task=fork", "operator_dims=1", "episodes=6", "envs=3", "workers=1", "video=false")
 ARMS = ["operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros", "operator"]

@@ -4,9 +4,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from scripts._shared_autonomy import make_plan, slug
-from tests.autonomy.fork_runs import save_all
-
-from .helpers import ROOT
+from tests.evaluation.fork_runs import save_all
+from tests.scripts.helpers import ROOT
 
 
 def plan(*options):

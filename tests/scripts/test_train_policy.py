@@ -10,8 +10,7 @@ import yaml
 from mac_policy.policies.checkpoint import load_policy
 from mac_policy.policies.registry import make_settings
 from mac_policy.training.settings import TrainSettings
-
-from .helpers import ROOT, run_script
+from tests.scripts.helpers import ROOT, run_script
 
 TINY = (
     "task=fork", "data.episodes=12", "training.steps=40", "training.batch_size=32", "training.validations=2",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from envs.fork import Fork, record_fork_episode
-from mac_policy.data.demonstrations import Demonstrations
+from envs.fork.environment import Fork, record_fork_episode
+from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
 from mac_policy.training.settings import TrainSettings

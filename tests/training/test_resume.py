@@ -7,17 +7,17 @@ import time
 
 import pytest
 
-from mac_policy.policies import atomic
+from mac_policy.common import files as atomic
+from mac_policy.policies import fit as loop
 from mac_policy.policies.checkpoint import load_policy, read_config
-from mac_policy.training import loop, metrics, state
-from mac_policy.training.loop import Trainer, train
+from mac_policy.policies.fit import Trainer, train
+from mac_policy.training import metrics, state
 from mac_policy.training.setup import make_fabric
 from mac_policy.training.state import STATE, ResumeError
-
-from .helpers import demonstrations, quickly, same, small, start
+from tests.training.helpers import demonstrations, quickly, same, small, start
 
 RUN = """
-from mac_policy.training.loop import train
+from mac_policy.policies.fit import train
 train(small({kind!r}), demonstrations(), quickly(steps=300, ema={ema}, save_seconds=0.03), {folder!r}, quiet=True)
 """
 

@@ -1,10 +1,10 @@
 """Univariate conditionals: what a network's numbers mean for one variable."""
 
-from mac_policy.core.heads.base import Conditional, Head
 from mac_policy.core.heads.continuous import Gaussian, GaussianMixture
 from mac_policy.core.heads.discrete import Bernoulli, Categorical
 from mac_policy.core.heads.discretized import DiscretizedLogisticMixture
 from mac_policy.core.heads.energy import EnergyTilted
+from mac_policy.core.heads.head import Conditional, Head
 from mac_policy.core.heads.pixels import PixelLogisticMixture
 
 __all__ = [

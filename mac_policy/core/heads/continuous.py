@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_count, check_positive, is_number
-from mac_policy.core.heads.base import (
+from mac_policy.common.checks import check_count, check_positive, is_number
+from mac_policy.core.heads.head import (
     Head,
     at_least_float32,
     bounded,

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from mac_policy.checks import check_choice, check_count, check_positive
-from mac_policy.core.heads.base import Head, draw_index, take, uniform
+from mac_policy.common.checks import check_choice, check_count, check_positive
+from mac_policy.core.heads.head import Head, draw_index, take, uniform
 
 Encoding = Literal["onehot", "scalar"]
 

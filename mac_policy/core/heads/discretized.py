@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from mac_policy.checks import check_count, check_positive
-from mac_policy.core.heads.base import Head, bounded, draw_index, take, unbounded, uniform
+from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core.heads.discrete import as_index, is_level
+from mac_policy.core.heads.head import Head, bounded, draw_index, take, unbounded, uniform
 
 MIN_LOG_SCALE = -7.0
 MAX_LOG_SCALE = 3.0

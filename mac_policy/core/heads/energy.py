@@ -15,10 +15,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_choice, check_count, check_positive, is_number
-from mac_policy.core.heads.base import Head, at_least_float32, draw_index, take
+from mac_policy.common.checks import check_choice, check_count, check_positive, is_number
 from mac_policy.core.heads.continuous import GaussianMixture, MixtureConditional
 from mac_policy.core.heads.energy_network import EnergyNetwork
+from mac_policy.core.heads.head import Head, at_least_float32, draw_index, take
 
 Normaliser = Literal["importance", "grid"]
 GRID_REACH = 6.0

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from mac_policy.core.heads.base import at_least_float32
-from mac_policy.core.networks.base import small_output
+from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks.mlp import ResidualBlock
+from mac_policy.core.networks.network import small_output
 
 
 class EnergyNetwork(nn.Module):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mac_policy.checks import check_count
-from mac_policy.core.heads.base import bounded
+from mac_policy.common.checks import check_count
 from mac_policy.core.heads.discretized import (
     MAX_LOG_SCALE,
     MIN_LOG_SCALE,
     DiscretizedLogisticMixture,
     component_log_probs,
 )
+from mac_policy.core.heads.head import bounded
 
 
 class PixelLogisticMixture(DiscretizedLogisticMixture):

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core.networks.base import check_multiple
+from mac_policy.core.networks.network import check_multiple
 
 
 def sinusoidal(position: Tensor, dim: int, period: float = 10_000.0) -> Tensor:

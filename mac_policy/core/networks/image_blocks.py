@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, scaled_dot_product_attention, silu
 
-from mac_policy.core.networks.base import small_output
+from mac_policy.core.networks.network import small_output
 
 
 def group_norm(channels: int) -> nn.GroupNorm:

@@ -9,12 +9,12 @@ from typing import Literal, cast, get_args
 import torch
 from torch import Tensor, nn
 
-from mac_policy.checks import check_choice
-from mac_policy.core.networks.base import check_multiple, check_sizes, small_output
+from mac_policy.common.checks import check_choice
 from mac_policy.core.networks.embeddings import sinusoidal
 from mac_policy.core.networks.mlp import hidden_layers
+from mac_policy.core.networks.network import check_multiple, check_sizes, small_output
 from mac_policy.core.networks.path_attention import Attend, KeyValueCache, Packing, PathBlock, RowAttention, turning
-from mac_policy.core.networks.path_base import PathNetwork, PathState
+from mac_policy.core.networks.path_network import PathNetwork, PathState
 from mac_policy.core.networks.path_tokens import PathTokens, path_tokens, visible, with_prefix
 
 GivenAttention = Literal["free", "causal"]

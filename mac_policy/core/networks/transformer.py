@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from mac_policy.checks import check_choice
-from mac_policy.core.networks.base import SetNetwork, check_multiple, check_sizes, small_output
+from mac_policy.common.checks import check_choice
 from mac_policy.core.networks.embeddings import Conditions, rotated
+from mac_policy.core.networks.network import SetNetwork, check_multiple, check_sizes, small_output
 
 ContextAs = Literal["added", "token"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core.networks.base import SetNetwork, check_sizes, small_output
 from mac_policy.core.networks.embeddings import StepEmbedding
 from mac_policy.core.networks.mlp import hidden_layers
+from mac_policy.core.networks.network import SetNetwork, check_sizes, small_output
 
 
 class TrunkQuery(SetNetwork):

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from mac_policy.core.networks.base import SetNetwork, check_multiple, check_sizes, small_output
 from mac_policy.core.networks.embeddings import Conditions
 from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
+from mac_policy.core.networks.network import SetNetwork, check_multiple, check_sizes, small_output
 
 
 class UNet(SetNetwork):

@@ -1,0 +1,191 @@
+"""The Franka kitchen as a flat gymnasium environment.
+
+`FrankaKitchen-v1` of gymnasium-robotics does the physics. This view of it returns flat float32 arrays that
+share no memory, fresh tuples of what was completed, and a start that can be varied.
+
+>>> env = make("kitchen-mixed")
+>>> observation, info = env.reset(seed=0)
+>>> observation.shape, info["completed"]
+((30,), ())
+"""
+
+import atexit
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from farama_notifications import notifications
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from envs.kitchen.rendering import loading_failed, prepare_rendering
+
+try:
+    import mujoco
+
+    notifications.pop("gymnasium_robotics", None)  # a notice about other environments, printed in every process
+    from gymnasium_robotics.envs.franka_kitchen import KitchenEnv as FrankaKitchen
+except Exception as error:
+    raise loading_failed(error) from error
+
+from envs.kitchen.goals import CANONICAL_ORDER, GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
+from envs.kitchen.start import randomise_start
+from mac_policy.common.checks import check_choice
+
+# Columns of FrankaKitchen-v1's 59 values that each view keeps: robot positions 0-8, object positions 18-38.
+VIEWS: dict[str, NDArray[np.int64]] = {
+    "qpos": np.r_[0:9, 18:39],
+    "full": np.arange(59),
+}
+STARTS = ("official", "randomised")
+
+
+class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
+    """The kitchen with a set of goals, seen as positions (`qpos`, 30 values) or with velocities (`full`, 59).
+
+    Action: 7 arm joint and 2 finger velocities in [-1, 1]. Reward: the number of goals newly completed by the
+    step. `info['completed']` lists the completed goals in their order, `info['is_success']` tells whether all
+    are done. `reset(options={'qpos': array of 30})` starts from a given state at rest.
+    """
+
+    metadata = {"render_modes": ["human", "rgb_array", "depth_array"], "render_fps": 12}  # noqa: RUF012
+
+    def __init__(
+        self,
+        task: str | Sequence[str] | None = None,
+        *,
+        tasks: Sequence[str] | None = None,
+        observation: str = "qpos",
+        start: str = "official",
+        joint_std: float = 0.05,
+        terminate_on_tasks_completed: bool = True,
+        render_mode: str | None = None,
+        width: int = 256,
+        height: int = 256,
+    ) -> None:
+        """`task` is a goal set's name or a list of task names; `tasks` is another name for the list."""
+        self.goals = goal_tasks(_one_of(task, tasks))
+        self.view = VIEWS[check_choice("kitchen observation", observation, VIEWS)]
+        self.start = check_choice("kitchen start", start, STARTS)
+        if not joint_std >= 0:
+            raise ValueError(f"joint_std must be a number of radians >= 0, got {joint_std!r}")
+        self.joint_std = joint_std
+        self.terminate_on_tasks_completed = terminate_on_tasks_completed
+        if render_mode is not None:
+            prepare_rendering(check_choice("render mode", render_mode, self.metadata["render_modes"]))
+        self.render_mode = render_mode
+        self.inner = FrankaKitchen(
+            tasks_to_complete=list(self.goals),
+            terminate_on_tasks_completed=False,
+            render_mode=render_mode,
+            width=width,
+            height=height,
+        )
+        self._rendered = False
+        self.observation_space = spaces.Box(-np.inf, np.inf, (len(self.view),), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (9,), np.float32)
+        self._completed: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> mujoco.MjModel:
+        """The simulator's model."""
+        return self.inner.model
+
+    @property
+    def data(self) -> mujoco.MjData:
+        """The simulator's live state."""
+        return self.inner.data
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        super().reset(seed=seed)
+        raw, _ = self.inner.reset(seed=seed)
+        self._completed = ()
+        if options is not None and "qpos" in options:
+            raw = self._place(np.asarray(options["qpos"], dtype=np.float64))
+        elif self.start == "randomised":
+            raw = self._place(randomise_start(self.model, self.data.qpos, self.joint_std, self.np_random))
+        return self._observe(raw), self._info()
+
+    def step(self, action: NDArray[np.floating]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        action = np.asarray(action, dtype=np.float64)
+        if action.shape != (9,) or not np.isfinite(action).all():
+            raise ValueError(f"a kitchen action is 9 finite numbers, got {action!r}")
+        raw, reward, _, _, inner_info = self.inner.step(action)
+        # The simulator lists what one step completed in the order of a set of strings: not reproducible.
+        done_now = [task for task in CANONICAL_ORDER if task in inner_info["step_task_completions"]]
+        self._completed = (*self._completed, *done_now)
+        info = self._info()
+        terminated = self.terminate_on_tasks_completed and info["is_success"]
+        return self._observe(raw), float(reward), terminated, False, info
+
+    def render(self) -> Any:
+        frame = self.inner.render()
+        if not self._rendered:
+            # A context left to the interpreter's shutdown fails with a noise. Registered after OpenGL's own
+            # exit handler, this one runs before it.
+            atexit.register(_close_if_alive, weakref.ref(self.inner))
+            self._rendered = True
+        return frame
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def _observe(self, raw: dict[str, Any]) -> NDArray[np.float32]:
+        return raw["observation"][self.view].astype(np.float32)
+
+    def _info(self) -> dict[str, Any]:
+        return {"completed": self._completed, "is_success": len(self._completed) == len(self.goals)}
+
+    def _place(self, qpos: NDArray[np.float64]) -> dict[str, Any]:
+        if qpos.shape != (self.model.nq,) or not np.isfinite(qpos).all():
+            raise ValueError(f"options['qpos'] must be {self.model.nq} finite numbers, got {qpos!r}")
+        robot = self.inner.robot_env
+        robot.set_state(qpos, np.zeros(self.model.nv))
+        # The robot's next target starts from its last noisy reading, which only this call refreshes.
+        return self.inner._get_obs(robot._get_obs())
+
+
+def make(
+    task: str | Sequence[str],
+    observation: str = "qpos",
+    start: str = "official",
+    joint_std: float = 0.05,
+    render_mode: str | None = None,
+    max_episode_steps: int = MAX_EPISODE_STEPS,
+    terminate_on_tasks_completed: bool = True,
+    **kwargs: Any,
+) -> gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]:
+    """A kitchen for a goal set ('kitchen-complete', 'kitchen-mixed', 'kitchen-partial') or a list of tasks.
+
+    start='randomised' perturbs the arm's joints (normal, `joint_std` rad) and moves the objects within their
+    play at each reset, from the reset's seed. The result is rebuilt by `gymnasium.make(env.spec)`.
+    """
+    goals = goal_tasks(task)
+    named = isinstance(task, str) and task in GOAL_SETS
+    return gymnasium.make(
+        f"mac_policy/{task}-v0" if named else "mac_policy/kitchen-v0",
+        max_episode_steps=max_episode_steps,
+        disable_env_checker=True,
+        observation=observation,
+        start=start,
+        joint_std=joint_std,
+        render_mode=render_mode,
+        terminate_on_tasks_completed=terminate_on_tasks_completed,
+        **({} if named else {"tasks": list(goals)}),
+        **kwargs,
+    )
+
+
+def _close_if_alive(inner: "weakref.ref[FrankaKitchen]") -> None:
+    if (alive := inner()) is not None:
+        alive.close()
+
+
+def _one_of(task: str | Sequence[str] | None, tasks: Sequence[str] | None) -> str | Sequence[str]:
+    if (task is None) == (tasks is None):
+        raise ValueError(f"give a task name or a list of tasks, one of the two: task={task!r}, tasks={tasks!r}")
+    return task if task is not None else tasks  # type: ignore[return-value]

@@ -1,0 +1,109 @@
+"""Carrying out one stroke: travel, reach, close, move the object, let go, back off."""
+
+from enum import Enum
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.kitchen.control import MAX_JOINT_STEP, Arm, Pose, Vector, action_for
+from envs.kitchen.strokes import Stroke
+
+FREE_SPEED = 1.3  # times the speed of contact
+APPROACH_GAIN, REACH_GAIN = 2.5, 1.5  # above 1 the hand does not slow down before it arrives
+NEAR_TRAVEL, NEAR_REACH, NEAR_EXIT = 0.05, 0.018, 0.035  # metres from a waypoint that count as there
+SLIPPED = 0.085  # metres between the hand and where it should hold the object
+STALLED_AFTER = 10  # steps without the object moving
+
+
+class Stage(Enum):
+    """The parts of a stroke in their order, with the steps after which each one ends at the latest."""
+
+    TRAVEL = ("travel", 50)
+    REACH = ("reach", 14)
+    CLOSE = ("close", 3)
+    MOVE = ("move", 45)
+    RELEASE = ("release", 2)
+    BACK_OFF = ("back off", 6)
+
+    @property
+    def limit(self) -> int:
+        return self.value[1]
+
+
+STAGES = tuple(Stage)
+
+
+class StrokeRunner:
+    """Turns a stroke into actions, step by step, from the live state."""
+
+    def __init__(self, arm: Arm, stroke: Stroke, speed: float) -> None:
+        """`speed`: metres of tool motion a step."""
+        self._arm, self._stroke, self._speed = arm, stroke, speed
+        self._travel_to, _ = arm.solve(stroke.approach)
+        self._skipped = set() if stroke.grasp else {Stage.CLOSE, Stage.RELEASE}
+        self.stage: Stage | None = Stage.TRAVEL
+        self._age = 0
+
+    def action(self, data: mujoco.MjData) -> NDArray[np.float32] | None:
+        """(9,) the next action, None once the stroke is over."""
+        while self.stage is not None and self._over(data):
+            self._advance(data)
+        if self.stage is None:
+            return None
+        self._age += 1
+        return action_for(data, self._joint_step(data), self.gripper)
+
+    @property
+    def gripper(self) -> float:
+        """+1 to open, -1 to close."""
+        closed = not self._stroke.grasp or self.stage in (Stage.CLOSE, Stage.MOVE)
+        return -1.0 if closed else 1.0
+
+    def _advance(self, data: mujoco.MjData) -> None:
+        rest = [stage for stage in STAGES[STAGES.index(self.stage) + 1 :] if stage not in self._skipped]
+        self.stage = rest[0] if rest else None
+        self._age = 0
+        self._best, self._best_age = -np.inf, 0
+        if self.stage is Stage.BACK_OFF:
+            here = self._arm.tcp(data)
+            self._exit = self._stroke.contact(data)._replace(position=here + self._stroke.back_off)
+
+    def _over(self, data: mujoco.MjData) -> bool:
+        if self._age >= self.stage.limit:
+            return True
+        if self.stage is Stage.TRAVEL:
+            return self._distance(data, self._stroke.approach) < NEAR_TRAVEL
+        if self.stage is Stage.REACH:
+            return self._distance(data, self._stroke.contact(data)) < NEAR_REACH
+        if self.stage is Stage.MOVE:
+            done = self._stroke.progress(data) > self._stroke.stop
+            return done or self._slipped(data) or self._stalled(data)
+        if self.stage is Stage.BACK_OFF:
+            return self._distance(data, self._exit) < NEAR_EXIT
+        return False
+
+    def _slipped(self, data: mujoco.MjData) -> bool:
+        """Whether the hand has come off what it grasped."""
+        return self._stroke.grasp and self._distance(data, self._stroke.contact(data)) > SLIPPED
+
+    def _stalled(self, data: mujoco.MjData) -> bool:
+        progress = self._stroke.progress(data)
+        if progress > self._best + 0.01:
+            self._best, self._best_age = progress, self._age
+        return self._age - self._best_age >= STALLED_AFTER
+
+    def _distance(self, data: mujoco.MjData, pose: Pose) -> float:
+        return float(np.linalg.norm(self._arm.tcp(data) - pose.position))
+
+    def _joint_step(self, data: mujoco.MjData) -> Vector:
+        stroke, speed = self._stroke, self._speed
+        if self.stage is Stage.TRAVEL:
+            longest = MAX_JOINT_STEP * min(1.0, speed / 0.045)
+            step = APPROACH_GAIN * (self._travel_to - data.qpos[:7])
+            return step * min(1.0, longest / max(float(np.abs(step).max()), 1e-9))
+        if self.stage is Stage.BACK_OFF:
+            return self._arm.pose_step(data, self._exit, FREE_SPEED * speed, APPROACH_GAIN)
+        if self.stage is Stage.MOVE:
+            return self._arm.pose_step(data, stroke.path(data), speed)
+        return self._arm.pose_step(data, stroke.contact(data), speed, REACH_GAIN)

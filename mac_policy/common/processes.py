@@ -1,0 +1,96 @@
+"""The same function over many items in worker processes: results as they come, no worker left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from typing import TypeVar
+
+from mac_policy.common.interrupts import interrupts_blocked, interrupts_noted
+
+T = TypeVar("T")
+R = TypeVar("R")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+LISTEN_SECONDS = 0.2
+"""How long an interrupt may wait to be noticed."""
+
+
+def map_processes(
+    function: Callable[[T], R], items: Sequence[T], workers: int | None = None
+) -> Generator[R, None, None]:
+    """function(item) for every item, in the order in which they are done; one worker works in this process.
+
+    Workers (one a core where `workers` is None) have one thread each and end with this process, however it ends.
+    The function and the items are pickled. Close the generator when it is left early.
+    """
+    workers = min(workers or os.cpu_count() or 1, len(items))
+    if workers <= 1:
+        yield from map(function, items)
+        return
+    context = multiprocessing.get_context("spawn")
+    with _one_thread_each(), interrupts_noted() as interrupted:
+        pool = ProcessPoolExecutor(workers, context, _end_with_parent)
+        try:
+            yield from _through(pool, function, items, 2 * workers, interrupted)
+        except BrokenProcessPool as error:
+            raise OSError(
+                "a worker process died, perhaps for want of memory; what is complete stays: run the same again, "
+                "with fewer workers"
+            ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _through(
+    pool: ProcessPoolExecutor,
+    function: Callable[[T], R],
+    items: Sequence[T],
+    ahead: int,
+    interrupted: threading.Event,
+) -> Iterator[R]:
+    """The results as they come, with `ahead` tasks under way at a time; KeyboardInterrupt once interrupted."""
+    queue, pending = iter(items), set[Future[R]]()
+    while True:
+        with interrupts_blocked():  # which workers inherit: an interrupt is the parent's to handle
+            pending |= {pool.submit(function, item) for item in islice(queue, ahead - len(pending))}
+        if not pending:
+            return
+        done, pending = wait(pending, timeout=LISTEN_SECONDS, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers inherit the environment: a thread pool in each would fight over the cores."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,99 @@
+"""Is this data usable? Every answer but yes is a ValueError that says where and why."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mac_policy.common.checks import check_choice
+from mac_policy.demonstrations.episode import Episode, Floats
+
+OUTSIDE = ("clip", "refuse")
+
+
+def check_episodes(episodes: Sequence[Episode], name: str) -> None:
+    """At least one episode, at least one step each, the same shapes throughout, every number finite."""
+    if not episodes:
+        raise ValueError(f"{name} holds no episodes; a data set needs at least one")
+    widths = (episodes[0].observations.shape[-1:], episodes[0].actions.shape[-1:])
+    for index, episode in enumerate(episodes):
+        _check_shapes(episode, widths, f"{name}, episode {index}")
+        _check_finite(episode.observations, "observations", f"{name}, episode {index}")
+        _check_finite(episode.actions, "actions", f"{name}, episode {index}")
+        _check_finite(episode.rewards, "rewards", f"{name}, episode {index}")
+
+
+def _check_shapes(episode: Episode, widths: tuple[tuple[int, ...], tuple[int, ...]], where: str) -> None:
+    steps = len(episode.actions)
+    if steps == 0:
+        raise ValueError(f"{where} has no steps")
+    wanted: dict[str, tuple[int, ...]] = {
+        "observations": (steps + 1, *widths[0]),
+        "actions": (steps, *widths[1]),
+        "rewards": (steps,),
+        "terminations": (steps,),
+        "truncations": (steps,),
+    }
+    if episode.executed is not None:
+        wanted["executed"] = (steps, *widths[1])
+    for field, shape in wanted.items():
+        found = getattr(episode, field).shape
+        if found != shape or (field in ("observations", "actions") and len(shape) != 2):
+            raise ValueError(f"{where}: {field} has shape {found}, expected {shape} for {steps} actions")
+
+
+def _check_finite(values: Floats, field: str, where: str) -> None:
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    at = np.argwhere(~finite)[0].tolist()
+    raise ValueError(
+        f"{where}: {field} has {int((~finite).sum())} values that are not finite, the first at {at} "
+        f"({values[tuple(at)]}); remove the episode or repair the file"
+    )
+
+
+def check_fraction(fraction: float, episodes: int) -> None:
+    """A split needs something on both sides."""
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction is {fraction}; it must lie strictly between 0 and 1")
+    if episodes < 2:
+        raise ValueError(f"cannot split {episodes} episode in two; a split is by whole episodes")
+
+
+def bound_actions(
+    episodes: Sequence[Episode],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    *,
+    outside: str = "clip",
+    name: str = "the data set",
+) -> tuple[tuple[Episode, ...], int]:
+    """Labels inside the action space [low, high], and how many values were not.
+
+    outside='clip' clips them and warns with the count, outside='refuse' raises.
+    """
+    check_choice("value for actions outside the space", outside, OUTSIDE)
+    for index, episode in enumerate(episodes):
+        if episode.actions.shape[1:] != low.shape:
+            raise ValueError(
+                f"{name}, episode {index}: actions has shape {episode.actions.shape}, expected {low.size} values "
+                f"an action"
+            )
+    beyond = [int(((e.actions < low) | (e.actions > high)).sum()) for e in episodes]
+    count = sum(beyond)
+    if count == 0:
+        return tuple(episodes), 0
+    total = sum(episode.actions.size for episode in episodes)
+    message = f"{name}: {count} of {total} action values lie outside the action space"
+    if outside == "refuse":
+        first = next(index for index, number in enumerate(beyond) if number)
+        raise ValueError(f"{message}, the first in episode {first}; outside=clip clips them")
+    warnings.warn(f"{message}; clipped", stacklevel=2)
+    low, high = low.astype(np.float32), high.astype(np.float32)
+    return tuple(replace(e, actions=np.clip(e.actions, low, high)) for e in episodes), count

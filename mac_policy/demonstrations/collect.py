@@ -1,0 +1,113 @@
+"""Collecting scripted demonstrations: parallel, resumable, the same bytes however it was run."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from mac_policy.common.checks import check_count
+from mac_policy.common.processes import map_processes
+from mac_policy.common.progress import with_progress
+from mac_policy.common.provenance import versions
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.episode import Episode
+from mac_policy.demonstrations.episode_files import episode_file, load_episode, save_episode
+from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, check_dataset_id, store_root
+from mac_policy.demonstrations.minari_write import write_minari
+from mac_policy.demonstrations.task_data import Recorder, Scripted
+
+DECIDE_THE_BYTES = ("numpy", "mujoco", "gymnasium_robotics", "mac_policy")
+
+
+def collect_into_store(
+    scripted: Scripted,
+    dataset_id: str,
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    console: Console | None = None,
+) -> Path:
+    """Record `scripted.episodes` demonstrations and store them as a Minari data set; return its folder.
+
+    Finished episodes are kept beside the store until the data set is whole: a killed run is resumed by
+    running the same again.
+    """
+    check_dataset_id(dataset_id)
+    target = store_root() / dataset_id
+    if target.exists() and not overwrite:
+        raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
+    work = work_folder(dataset_id, scripted.seed)
+    episodes = collect(
+        scripted.record,
+        scripted.episodes,
+        seed=scripted.seed,
+        work=work,
+        workers=workers,
+        demonstrator=str(scripted.card.extra.get(DEMONSTRATOR_KEY, "")),
+        console=console,
+    )
+    name = dataset_id.rpartition("/")[2]
+    demonstrations = Demonstrations.of(episodes, name=name, kind="scripted")
+    written = write_minari(demonstrations, dataset_id, scripted.card, overwrite=overwrite)
+    shutil.rmtree(work, ignore_errors=True)
+    return written
+
+
+def work_folder(dataset_id: str, seed: int) -> Path:
+    """Where the finished episodes of an unfinished collection lie."""
+    return store_root() / ".collecting" / f"{dataset_id.replace('/', '--')}-seed{seed}"
+
+
+def collect(
+    record: Recorder,
+    episodes: int,
+    *,
+    seed: int,
+    work: Path,
+    workers: int | None = None,
+    demonstrator: str = "",
+    console: Console | None = None,
+) -> list[Episode]:
+    """Episodes 0 .. episodes-1, those already in `work` read, the others recorded and put there.
+
+    Episode i depends on `seed` and i alone, so that neither the number of workers nor a resumed run
+    changes a byte. One file an episode, written under another name and moved into place.
+    """
+    check_count("episodes", episodes)
+    check_count("seed", seed, least=0)
+    if workers is not None:
+        check_count("workers", workers)
+    _claim(work, record, seed, demonstrator)
+    missing = [i for i in range(episodes) if load_episode(episode_file(work, i)) is None]
+    with closing(map_processes(partial(_record_one, record, seed, work), missing, workers)) as finished:
+        for _ in with_progress(((index, 1) for index in finished), episodes, episodes - len(missing), console):
+            pass
+    loaded = [load_episode(episode_file(work, i)) for i in range(episodes)]
+    return [episode for episode in loaded if episode is not None]
+
+
+def _claim(work: Path, record: Recorder, seed: int, demonstrator: str) -> None:
+    """Make the work folder, or make sure that what lies in it came from the same recorder and seed."""
+    work.mkdir(parents=True, exist_ok=True)
+    function = record.func if isinstance(record, partial) else record
+    settings = (record.args, record.keywords) if isinstance(record, partial) else ((), {})
+    name = getattr(function, "__qualname__", repr(function))
+    made_by = ", ".join(f"{key} {value}" for key, value in versions().items() if key in DECIDE_THE_BYTES)
+    mine = f"{name} {settings[0]} {settings[1]} seed {seed} with {made_by} {demonstrator}".rstrip() + "\n"
+    note = work / "recorder.txt"
+    if not note.exists():
+        note.write_text(mine)
+    elif note.read_text() != mine:
+        raise ValueError(
+            f"{work} holds an unfinished collection by another recorder ({note.read_text().strip()}); "
+            f"delete that folder or choose another dataset_id"
+        )
+
+
+def _record_one(record: Recorder, seed: int, work: Path, index: int) -> int:
+    save_episode(episode_file(work, index), record(seed=seed, index=index))
+    return index

@@ -1,0 +1,145 @@
+"""D4RL hdf5 files: flat arrays with flags where an episode ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from mac_policy.common.checks import check_choice
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.episode import Bools, Completions, Episode, Floats, Indices
+
+ENDS = ("auto", "flags", "jumps")
+REQUIRED = ("observations", "actions")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The arrays of a D4RL file, (S, ...) each."""
+
+    observations: Floats
+    actions: Floats
+    rewards: Floats
+    terminals: Bools
+    timeouts: Bools
+
+
+def read_d4rl(
+    path: str | Path,
+    *,
+    select: Callable[[int], NDArray[np.int64]] | None = None,
+    ends: str = "auto",
+    completions: Completions | None = None,
+    name: str | None = None,
+    kind: str = "d4rl",
+) -> Demonstrations:
+    """Read a D4RL hdf5 file.
+
+    select: from the width of the file's observations to the columns to keep; goal columns are dropped here.
+    ends: 'flags' ends an episode where terminals or timeouts are set, 'jumps' where the observation jumps
+        (see `jump_ends`); 'auto' uses the flags if any is set, else the jumps. What follows the last end
+        is an episode too: files are cut at any step.
+    completions: from an episode's selected observations to the tasks completed.
+    """
+    path = Path(path)
+    columns = _read_columns(path)
+    stops = _episode_ends(columns, ends, path)
+    if select is not None:
+        keep = select(columns.observations.shape[1])
+        columns = Columns(np.ascontiguousarray(columns.observations[:, keep]), *list(vars(columns).values())[1:])
+    starts = np.concatenate([[0], stops[:-1]])
+    episodes = [_episode(columns, a, b, completions) for a, b in zip(starts, stops, strict=True)]
+    return Demonstrations.of(episodes, name=name or path.stem, kind=kind, location=str(path))
+
+
+def _read_columns(path: Path) -> Columns:
+    if not path.is_file():
+        raise ValueError(f"no file at {path}")
+    try:
+        with h5py.File(path, "r") as file:
+            arrays = _arrays(file, path)
+    except OSError as error:
+        size = path.stat().st_size
+        raise ValueError(
+            f"{path} ({size} bytes) cannot be read as hdf5; it may be truncated or not be an hdf5 file: "
+            f"fetch it again ({error})"
+        ) from error
+    steps = len(arrays["actions"])
+    for key, values in arrays.items():
+        wanted = 2 if key in REQUIRED else 1
+        if values.ndim != wanted or len(values) != steps:
+            raise ValueError(
+                f"{path}: {key} has shape {values.shape}, expected {wanted} axes, the first as "
+                f"long as actions ({steps})"
+            )
+    if steps == 0:
+        raise ValueError(f"{path} holds no steps; a data set needs at least one episode")
+    return Columns(**arrays)
+
+
+def _arrays(file: Any, path: Path) -> dict[str, Any]:
+    for key in REQUIRED:
+        if not isinstance(file.get(key), h5py.Dataset):
+            raise ValueError(f"{path} has no array {key!r}; it holds {', '.join(sorted(file)) or 'nothing'}")
+    arrays: dict[str, Any] = {key: _numbers(file, key, np.float32, path) for key in REQUIRED}
+    for key, dtype in (("rewards", np.float32), ("terminals", np.bool_), ("timeouts", np.bool_)):
+        absent = np.zeros(len(arrays["actions"]), dtype)
+        arrays[key] = _numbers(file, key, dtype, path) if key in file else absent
+    return arrays
+
+
+def _numbers(file: Any, key: str, dtype: type, path: Path) -> NDArray[Any]:
+    entry = file[key]
+    if not isinstance(entry, h5py.Dataset) or entry.ndim == 0:
+        raise ValueError(f"{path}: {key} is no array")
+    if entry.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: {key} is not an array of numbers but of {entry.dtype}")
+    values: NDArray[Any] = entry[()].astype(dtype, copy=False)
+    return values
+
+
+def _episode_ends(columns: Columns, ends: str, path: Path) -> Indices:
+    """(E,) one past the last step of each episode."""
+    check_choice("way to find episode ends", ends, ENDS)
+    flags = np.flatnonzero(columns.terminals | columns.timeouts) + 1
+    if ends == "flags" and len(flags) == 0:
+        raise ValueError(f"{path} sets neither terminals nor timeouts; use ends=jumps")
+    found = flags if ends == "flags" or (ends == "auto" and len(flags)) else jump_ends(columns.observations)
+    steps = len(columns.actions)
+    return found if len(found) and found[-1] == steps else np.append(found, steps)
+
+
+def jump_ends(observations: Floats, ratio: float = 10.0) -> Indices:
+    """Where the next observation is no successor: the change from step to step is more than `ratio` times the
+    one that nine of ten steps stay below. (E-1,) one past each end but the last.
+
+    On the kitchen files a reset moves the robot 3 rad at once and no step moves it 0.2.
+    """
+    if len(observations) < 2:
+        return np.zeros(0, dtype=np.int64)
+    change = np.linalg.norm(np.diff(observations, axis=0), axis=1)
+    typical = np.quantile(change, 0.9)
+    return np.flatnonzero(change > ratio * typical).astype(np.int64) + 1 if typical > 0 else np.zeros(0, np.int64)
+
+
+def _episode(columns: Columns, start: int, stop: int, completions: Completions | None) -> Episode:
+    """Steps start..stop; D4RL has no observation after the last action, so the last one is repeated."""
+    rows = slice(start, stop)
+    seen = columns.observations
+    observations = np.concatenate([seen[rows], seen[stop - 1 : stop]])
+    truncations = columns.timeouts[rows].copy()
+    truncations[-1] |= not columns.terminals[stop - 1]
+    return Episode(
+        observations=observations,
+        actions=columns.actions[rows],
+        rewards=columns.rewards[rows],
+        terminations=columns.terminals[rows],
+        truncations=truncations,
+        completed=tuple(completions(observations)) if completions else (),
+    )

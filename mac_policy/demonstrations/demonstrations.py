@@ -1,0 +1,113 @@
+"""Demonstrations: what was observed and done, episode by episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from mac_policy.demonstrations.checks import check_episodes, check_fraction
+from mac_policy.demonstrations.digest import content_sha256
+from mac_policy.demonstrations.episode import Episode, Floats, Indices, Source
+from mac_policy.demonstrations.summary import Statistics, Summary, moments, summarise
+from mac_policy.demonstrations.windows import Windows, windows
+
+__all__ = ["Demonstrations", "Episode", "Source"]
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Episodes of one task, with flat views for training.
+
+    Observations after an episode's last action are in the episodes but not in the flat views: row s of
+    `observations` is what was seen when row s of `actions` was chosen.
+
+        demos = read_minari("D4RL/pen/human-v2")
+        train, held_out = demos.split(0.9, seed=0)
+        batch = train.observations[:256], train.actions[:256]
+    """
+
+    episodes: tuple[Episode, ...]
+    source: Source
+
+    def __post_init__(self) -> None:
+        check_episodes(self.episodes, self.source.name)
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode], *, name: str, kind: str, location: str = "") -> Demonstrations:
+        """Demonstrations with a source made from their content."""
+        episodes = tuple(episodes)
+        steps = sum(len(episode) for episode in episodes)
+        source = Source(name, kind, content_sha256(episodes), len(episodes), steps, location)
+        return cls(episodes, source)
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    @property
+    def steps(self) -> int:
+        return int(self.lengths.sum())
+
+    @property
+    def observation_dim(self) -> int:
+        return int(self.episodes[0].observations.shape[1])
+
+    @property
+    def action_dim(self) -> int:
+        return int(self.episodes[0].actions.shape[1])
+
+    @cached_property
+    def lengths(self) -> Indices:
+        """(E,) steps of each episode."""
+        return np.array([len(episode) for episode in self.episodes], dtype=np.int64)
+
+    @cached_property
+    def observations(self) -> Floats:
+        """(S, obs) float32, contiguous."""
+        return np.concatenate([episode.observations[:-1] for episode in self.episodes])
+
+    @cached_property
+    def actions(self) -> Floats:
+        """(S, act) float32, contiguous."""
+        return np.concatenate([episode.actions for episode in self.episodes])
+
+    @cached_property
+    def rewards(self) -> Floats:
+        """(S,) float32."""
+        return np.concatenate([episode.rewards for episode in self.episodes])
+
+    @cached_property
+    def episode_index(self) -> Indices:
+        """(S,) the episode each flat row belongs to."""
+        return np.repeat(np.arange(len(self.episodes), dtype=np.int64), self.lengths)
+
+    def select(self, indices: Sequence[int] | Indices) -> Demonstrations:
+        """The demonstrations of some episodes; the source keeps the name and hash of the whole set."""
+        chosen = tuple(self.episodes[int(i)] for i in indices)
+        steps = sum(len(episode) for episode in chosen)
+        return Demonstrations(chosen, replace(self.source, episodes=len(chosen), steps=steps))
+
+    def split(self, fraction: float, seed: int) -> tuple[Demonstrations, Demonstrations]:
+        """Split by episode: `fraction` of the episodes and the rest, each at least one episode.
+
+        Whole episodes go to one side: neighbouring steps are near copies, and a split by step would let
+        the held-out loss see the training data.
+        """
+        check_fraction(fraction, len(self.episodes))
+        order = np.random.default_rng(seed).permutation(len(self.episodes))
+        first = min(max(round(fraction * len(order)), 1), len(order) - 1)
+        return self.select(np.sort(order[:first])), self.select(np.sort(order[first:]))
+
+    def windows(self, history: int = 1, horizon: int = 1) -> Windows:
+        """Rows of the flat views seen before and done after every step; see `windows`."""
+        return windows(self.lengths, history=history, horizon=horizon)
+
+    def statistics(self) -> Statistics:
+        """Mean, standard deviation and range of every dimension."""
+        return Statistics(moments(self.observations), moments(self.actions))
+
+    def summary(self) -> Summary:
+        """What a person wants to know of a data set before training on it."""
+        return summarise(self.episodes, self.statistics())

@@ -1,0 +1,120 @@
+"""A look at demonstrations: tables for the terminal, figures for the eye."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.episode import Completions, Episode
+from mac_policy.demonstrations.summary import Moments
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def summary_tables(demonstrations: Demonstrations) -> list[Table]:
+    """What the set holds, what was completed, and the range of every dimension."""
+    summary = demonstrations.summary()
+    tables = [_overview(demonstrations), _ranges("actions", summary.statistics.actions)]
+    tables.append(_ranges("observations", summary.statistics.observations))
+    if summary.completed:
+        tables.insert(1, _completed(summary.completed, summary.completions, summary.episodes))
+    return tables
+
+
+def _overview(demonstrations: Demonstrations) -> Table:
+    source, summary = demonstrations.source, demonstrations.summary()
+    shortest, mean, longest = summary.lengths
+    table = Table(title=source.name, show_header=False, title_justify="left")
+    table.add_column()
+    table.add_column(overflow="fold")
+    for key, value in (
+        ("source", source.kind),
+        ("read from", source.location),
+        ("sha256 of the content", source.sha256),
+        ("episodes", f"{summary.episodes:,}"),
+        ("steps", f"{summary.steps:,}"),
+        ("episode length", f"{shortest} to {longest}, mean {mean:.1f}"),
+        ("observation, action", f"{demonstrations.observation_dim} and {demonstrations.action_dim} values"),
+        ("return, mean", f"{summary.return_mean:.3f}"),
+        ("with executed actions", f"{summary.executed_differ:,} episodes "),
+    ):
+        table.add_row(key, value)
+    return table
+
+
+def _completed(completed: dict[str, int], completions: dict[int, int], episodes: int) -> Table:
+    table = Table("completed", "episodes", "share", title="Completions", title_justify="left")
+    for task, number in completed.items():
+        table.add_row(task, str(number), f"{number / episodes:.0%}")
+    table.add_section()
+    for count, number in completions.items():
+        table.add_row(f"{count} in one episode", str(number), f"{number / episodes:.0%}")
+    return table
+
+
+def _ranges(name: str, values: Moments) -> Table:
+    table = Table("dim", "low", "mean", "high", "std", title=f"Range of {name}", title_justify="left")
+    for dim, (low, mean, high, std) in enumerate(zip(values.low, values.mean, values.high, values.std, strict=True)):
+        spread = "constant" if low == high else f"{std:.2g}"
+        table.add_row(str(dim), f"{low:.3f}", f"{mean:.3f}", f"{high:.3f}", spread)
+    return table
+
+
+def action_histograms(demonstrations: Demonstrations) -> Figure:
+    """One panel an action dimension."""
+    actions = demonstrations.actions
+    columns = min(3, actions.shape[1])
+    rows = -(-actions.shape[1] // columns)
+    figure = _figure(4.0 * columns, 2.4 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).flat
+    for dim, axes in enumerate(panels):
+        if dim >= actions.shape[1]:
+            axes.axis("off")
+            continue
+        axes.hist(actions[:, dim], bins=60, color="tab:blue")
+        axes.set_title(f"action {dim}", fontsize=9)
+        axes.set_yscale("log")
+    figure.suptitle(f"{demonstrations.source.name}: actions ({demonstrations.source.kind})")
+    return figure
+
+
+def completions_over_time(demonstrations: Demonstrations, completions: Completions | None = None) -> Figure:
+    """Mean number of completed tasks by step, with the middle 80% of the episodes.
+
+    Where `completions` is not given the steps are read off the rewards: the sum so far is what is drawn.
+    """
+    longest = int(demonstrations.lengths.max())
+    counts = np.array([_counts(episode, longest, completions) for episode in demonstrations.episodes])
+    figure = _figure(6.0, 3.6)
+    axes = figure.add_subplot()
+    low, high = np.quantile(counts, [0.1, 0.9], axis=0)
+    steps = np.arange(1, longest + 1)
+    axes.fill_between(steps, low, high, alpha=0.25, label="80% of the episodes")
+    axes.plot(steps, counts.mean(axis=0), label="mean")
+    axes.set(xlabel="step", ylabel="tasks completed" if completions else "reward so far")
+    axes.set_title(f"{demonstrations.source.name} ({demonstrations.source.kind})")
+    axes.legend(loc="upper left")
+    return figure
+
+
+def _counts(episode: Episode, longest: int, completions: Completions | None) -> NDArray[Any]:
+    """(longest,) how much was done by each step; an episode that ended keeps its last value."""
+    if completions is None:
+        done = np.cumsum(episode.rewards)
+        return np.pad(done, (0, longest - len(done)), mode="edge")
+    at = np.array(list(completions(episode.observations).values()), dtype=np.int64)
+    return np.searchsorted(np.sort(at), np.arange(1, longest + 1), side="right")
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure

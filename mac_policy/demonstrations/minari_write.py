@@ -1,0 +1,161 @@
+"""Minari data sets, written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.episode import Episode
+from mac_policy.demonstrations.minari_store import (
+    COMPLETED_KEY,
+    EXECUTED_KEY,
+    KIND_KEY,
+    check_dataset_id,
+    store_root,
+)
+
+BYTES_AN_EPISODE = 20_000
+"""What hdf5 takes for an episode beside its values, at most."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a written data set says about itself. The code permalink is the user's to give."""
+
+    description: str = ""
+    algorithm: str = ""
+    author: tuple[str, ...] = ()
+    author_email: tuple[str, ...] = ()
+    code_permalink: str = ""
+    requirements: tuple[str, ...] = ()
+    env_spec: EnvSpec | None = None
+    observation_space: spaces.Space[Any] | None = None
+    action_space: spaces.Box | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def metadata(self) -> dict[str, Any]:
+        """The entries of metadata.json that are not empty."""
+        entries = {
+            "description": self.description,
+            "algorithm_name": self.algorithm,
+            "author": set(self.author),
+            "author_email": set(self.author_email),
+            "code_permalink": self.code_permalink,
+            "requirements": list(self.requirements),
+        }
+        return {**{key: value for key, value in entries.items() if value}, **self.extra}
+
+
+def write_minari(
+    demonstrations: Demonstrations, dataset_id: str, card: Card | None = None, *, overwrite: bool = False
+) -> Path:
+    """Write a data set into the local Minari store and return its folder.
+
+    It is written beside and moved into place whole: a reader never finds half of one.
+    """
+    check_dataset_id(dataset_id)
+    card = card or Card()
+    target = store_root() / dataset_id
+    if target.exists() and not overwrite:
+        raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
+    with _incoming() as folder:
+        try:
+            _check_space(folder, demonstrations)
+            _write(demonstrations, dataset_id, card, folder / "data")
+        except (OSError, RuntimeError) as error:
+            raise OSError(f"{dataset_id} could not be written to {store_root()}: {error}") from error
+        _create_namespace(dataset_id)
+        _put(folder, target)
+    return target
+
+
+@contextmanager
+def _incoming() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=store_root()))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_space(folder: Path, demonstrations: Demonstrations) -> None:
+    """OSError when the disk has no room: hdf5 itself may bring the process down when it runs out of it."""
+    arrays = ("observations", "actions", "rewards", "executed")
+    fields = (getattr(episode, name) for episode in demonstrations.episodes for name in arrays)
+    size = int(1.2 * sum(values.nbytes for values in fields if values is not None))
+    with tempfile.TemporaryFile(dir=folder) as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size + BYTES_AN_EPISODE * len(demonstrations))
+
+
+def _put(folder: Path, target: Path) -> None:
+    """Move `folder` to `target`; what was there is gone only once the new one is in place."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    old = folder.with_name(folder.name + "-old")
+    if target.exists():
+        target.rename(old)
+    folder.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _create_namespace(dataset_id: str) -> None:
+    from minari.namespace import create_namespace
+
+    namespace = dataset_id.rpartition("/")[0]
+    if namespace and not (store_root() / namespace / "namespace_metadata.json").is_file():
+        create_namespace(namespace)
+
+
+def _write(demonstrations: Demonstrations, dataset_id: str, card: Card, data: Path) -> None:
+    import minari
+    from minari.dataset.minari_storage import MinariStorage
+
+    space = card.action_space or spaces.Box(-np.inf, np.inf, (demonstrations.action_dim,), np.float32)
+    observation_space = card.observation_space or spaces.Box(
+        -np.inf, np.inf, (demonstrations.observation_dim,), np.float32
+    )
+    storage = MinariStorage.new(data, observation_space, space, card.env_spec, "hdf5")
+    storage.update_metadata(
+        {
+            "dataset_id": dataset_id,
+            "minari_version": minari.__version__,
+            KIND_KEY: demonstrations.source.kind,
+            **card.metadata(),
+        }
+    )
+    storage.update_episodes(_buffers(demonstrations.episodes))
+    storage.update_episode_metadata(
+        {COMPLETED_KEY: json.dumps(episode.completed)} for episode in demonstrations.episodes
+    )
+
+
+def _buffers(episodes: Iterable[Episode]) -> Iterator[Any]:
+    from minari.data_collector import EpisodeBuffer
+
+    for index, episode in enumerate(episodes):
+        infos = {}
+        if episode.executed is not None:  # as every info, one row more: the first belongs to the reset
+            infos[EXECUTED_KEY] = np.concatenate([np.zeros_like(episode.executed[:1]), episode.executed])
+        yield EpisodeBuffer(
+            id=index,
+            seed=episode.seed,
+            observations=episode.observations,
+            actions=episode.actions,
+            rewards=episode.rewards,
+            terminations=episode.terminations,
+            truncations=episode.truncations,
+            infos=infos,
+        )

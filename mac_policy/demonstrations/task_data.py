@@ -1,0 +1,95 @@
+"""What the loaders need to know of a task, as data. The tasks themselves are defined elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from mac_policy.common.checks import check_choice
+from mac_policy.demonstrations.episode import Completions, Episode
+from mac_policy.demonstrations.minari_write import Card
+
+
+class Recorder(Protocol):
+    """Records the scripted demonstration with a given index; the same arguments give the same bytes."""
+
+    def __call__(self, *, seed: int, index: int) -> Episode: ...
+
+
+@dataclass(frozen=True)
+class OfficialFile:
+    """A published D4RL file."""
+
+    d4rl_id: str
+    file_name: str
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """The built-in scripted demonstrations of a task."""
+
+    record: Recorder
+    """Picklable: it is sent to worker processes."""
+    episodes: int = 400
+    seed: int = 0
+    card: Card = field(default_factory=Card)
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Where a task's demonstrations are looked for and how they are read.
+
+    `views[view][width]` are the columns to keep of an observation that has `width` values in the source.
+    """
+
+    name: str
+    action_space: spaces.Box | None = None
+    views: Mapping[str, Mapping[int, Sequence[int]]] = field(default_factory=dict)
+    minari_id: str | None = None
+    minari_keys: tuple[str, ...] | None = None
+    """The entries of a Dict observation to keep."""
+    official: OfficialFile | None = None
+    published_kind: str | None = None
+    """What the published data are ('human'), for files that do not say."""
+    scripted: Scripted | None = None
+    scripted_variant: str = ""
+    """Tells one way of demonstrating the task from another in the name of the stored set."""
+    completions: Completions | None = None
+    """For sources that do not say what was completed; takes the observations of any view."""
+
+    @property
+    def has_published(self) -> bool:
+        """Whether there are demonstrations that scripted ones would only stand in for."""
+        return self.minari_id is not None or self.official is not None
+
+    @property
+    def scripted_id(self) -> str:
+        """The Minari id of the built-in scripted demonstrations."""
+        variant = f"-{self.scripted_variant}" if self.scripted_variant else ""
+        return f"mac-policy/{self.name}{variant}-scripted-v0"
+
+    def select(self, view: str | None) -> Callable[[int], NDArray[np.int64]] | None:
+        """From a source's width to the columns of `view`; None keeps every column."""
+        if view is None:
+            return None
+        widths = self.views[check_choice(f"observation view of {self.name}", view, self.views)]
+
+        def columns(width: int) -> NDArray[np.int64]:
+            if width not in widths:
+                known = ", ".join(map(str, widths))
+                others = [name for name, known_widths in self.views.items() if width in known_widths]
+                hint = f"; this source has observation={others[0]}" if others else ""
+                raise ValueError(
+                    f"observation={view} of {self.name} needs a source with {known} values an observation, "
+                    f"this one has {width}{hint}"
+                )
+            return np.asarray(widths[width], dtype=np.int64)
+
+        return columns

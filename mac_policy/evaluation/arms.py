@@ -1,0 +1,186 @@
+"""The arms of a comparison by name, and the trained policies they need.
+
+    operator+<run>        the operator and a policy that fills in the rest
+    operator+<run>-blind  the same, but the policy is not shown what the operator commands: what conditioning is worth
+    <run>                 the policy alone
+    zeros                 the operator alone, zeros in the other dims
+    operator              the operator alone, holding all dims: what it can do without help
+
+<run> is a kind of policy, or the name of its runs: seed s of it lies in <runs>/<task>/<run>-s<s>.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mac_policy.common.checks import check_choice, check_count
+from mac_policy.evaluation.teams import SavedPolicy, Team
+from mac_policy.operators.choice import OperatorChoice
+from mac_policy.policies.checkpoint import CONFIG, CheckpointError, read_config
+from mac_policy.policies.registry import POLICIES
+
+OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
+USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", ZEROS)
+IF_TRAINED = {"mac_path": "operator+mac_path", "ibc": "ibc"}
+FILLER_SEED = 100
+"""Added to the training seed of a BC policy that fills in or acts alone: the operator is a BC of another seed."""
+
+
+class Arm(NamedTuple):
+    """An arm's name, taken apart."""
+
+    name: str
+    run: str | None
+    """The filler's kind or run name; None: zeros."""
+    shared: bool
+    """Whether an operator acts."""
+    sees: bool
+
+
+def parse_arm(name: str) -> Arm:
+    """See the top of this file."""
+    name = str(name)
+    if name in (ZEROS, WHOLE):
+        return Arm(name, None, True, True)
+    shared = name.startswith(OPERATOR)
+    run = name.removeprefix(OPERATOR).removesuffix(BLIND)
+    if not run or (name.endswith(BLIND) and not shared):
+        raise ValueError(
+            f"unknown arm {name!r}; allowed are operator+<policy>, operator+<policy>-blind, <policy>, zeros, operator"
+        )
+    return Arm(name, run, shared, not name.endswith(BLIND))
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The trained policies of a task.
+
+    names: for a kind of policy the name of its runs, where it is another: {'mac': 'mac_wide'}
+    settings: decoding settings to change, for the policies that have them
+    """
+
+    root: Path
+    task: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.root / self.task
+
+    def run_folder(self, run: str, seed: int) -> Path:
+        return self.folder / f"{self.names.get(run, run)}-s{seed}"
+
+    def is_trained(self, run: str, seed: int) -> bool:
+        """Whether the folder holds a policy whose training is finished."""
+        folder = self.run_folder(run, seed)
+        return (folder / CONFIG).exists() and bool(read_config(folder)["training"].get("finished", True))
+
+    def kind(self, run: str) -> str:
+        """The kind of policy that these runs train."""
+        if run in POLICIES:
+            return run
+        return str(read_config(next(self.folder.glob(f"{run}-s*")))["policy"])
+
+    def policy(self, run: str, seed: int) -> SavedPolicy:
+        folder = self.run_folder(run, seed)
+        known = read_config(folder)["settings"]
+        return SavedPolicy.of(folder, {key: value for key, value in self.settings.items() if key in known})
+
+    def filler_seed(self, run: str, training_seed: int) -> int:
+        return training_seed + FILLER_SEED if run == "bc" else training_seed
+
+    def usual_arms(self, training_seeds: Sequence[int], operator: OperatorChoice) -> list[str]:
+        """The arms of a comparison when none are named: those that may be trained or not only where they are, the
+        operator by itself where that is another thing than `bc` and it can hold all dims."""
+        extra = {arm for run, arm in IF_TRAINED.items() if all(self.is_trained(run, seed) for seed in training_seeds)}
+        shared = [arm for arm in extra if arm.startswith(OPERATOR)]
+        alone = [arm for arm in extra if not arm.startswith(OPERATOR)]
+        itself = [WHOLE] if operator.base in ("bc", "expert") and operator.kind != "bc" else []
+        return [*USUAL[:3], *shared, *USUAL[3:-1], *alone, ZEROS, *itself]
+
+
+def check_arms(names: Sequence[str], runs: Runs) -> list[Arm]:
+    """The arms taken apart; each must name a kind of policy, or runs that exist."""
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"arms must be one or more different names, got {list(names)!r}")
+    arms = [parse_arm(name) for name in names]
+    found = {path.name.rpartition("-s")[0] for path in runs.folder.glob("*-s*")} if runs.folder.is_dir() else set()
+    for arm in arms:
+        if arm.run is not None and arm.run not in found:
+            check_choice("policy in arms", arm.run, [*POLICIES, *sorted(found - set(POLICIES))])
+    return arms
+
+
+def check_seeds(training_seeds: Sequence[int]) -> list[int]:
+    seeds = [check_count("a training seed", seed, 0) for seed in training_seeds]
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"training_seeds must be one or more different numbers, got {list(training_seeds)!r}")
+    return seeds
+
+
+def make_teams(arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice) -> list[Team]:
+    """Each arm at each training seed; an arm in which nothing is trained once."""
+    check_trained(arms, training_seeds, runs, operator)
+    teams = []
+    for arm in arms:
+        trained = arm.run is not None or (arm.shared and operator.needs_policy)
+        for seed in training_seeds if trained else training_seeds[:1]:
+            filler = None if arm.run is None else runs.policy(arm.run, runs.filler_seed(arm.run, seed))
+            acting = operator.with_policy(runs.policy("bc", seed)) if operator.needs_policy else operator
+            acting = acting.holding_all() if arm.name == WHOLE else acting
+            teams.append(Team(arm.name, seed if trained else None, filler, acting if arm.shared else None, arm.sees))
+    return teams
+
+
+def needed(
+    arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice
+) -> list[tuple[str, int]]:
+    """Run and seed of every policy that is needed."""
+    operators = [("bc", seed) for seed in training_seeds if operator.needs_policy and any(a.shared for a in arms)]
+    fillers = [(a.run, runs.filler_seed(a.run, seed)) for seed in training_seeds for a in arms if a.run is not None]
+    return list(dict.fromkeys(operators + fillers))
+
+
+def check_trained(arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice) -> None:
+    """An error that says what to type when a policy is missing."""
+    missing = [entry for entry in needed(arms, training_seeds, runs, operator) if not runs.is_trained(*entry)]
+    if not missing:
+        return
+    names = ", ".join(f"{runs.names.get(run, run)}-s{seed}" for run, seed in missing)
+    what = f"{names} {'is' if len(missing) == 1 else 'are'} not trained in {runs.folder}"
+    what = what if any(runs.folder.glob(f"*/{CONFIG}")) else f"nothing is trained in {runs.folder}"
+    raise CheckpointError("\n  ".join([f"{what}. Train first:", *_commands(missing, runs)]))
+
+
+def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
+    """What to type to train what is missing; policy=all trains a BC, a BC of another seed and MAC at once."""
+    wanted: dict[str, set[int]] = {}
+    for run, seed in missing:
+        if run in ("bc", "mac") and run not in runs.names:
+            wanted.setdefault("", set()).add(seed - FILLER_SEED if run == "bc" and seed >= FILLER_SEED else seed)
+        else:
+            name, kind = runs.names.get(run, run), runs.kind(run)
+            wanted.setdefault(f" policy={kind}" + (f" name={name}" if name != kind else ""), set()).add(seed)
+    where = "" if runs.root == Path("runs") else f" runs={runs.root}"
+    return [
+        f"python scripts/train_policy.py{' -m' if len(seeds) > 1 else ''} task={runs.task}{what} "
+        f"seed={','.join(map(str, sorted(seeds)))}{where}"
+        for what, seeds in wanted.items()
+    ]
+
+
+def datasets(teams: Sequence[Team]) -> list[dict[str, Any]]:
+    """The different data sets that the teams' policies were trained on."""
+    folders = {policy.folder for team in teams for policy in policies_of(team)}
+    found = {str(data.get("sha256")): data for data in (read_config(f)["dataset"] for f in sorted(folders))}
+    return list(found.values())
+
+
+def policies_of(team: Team) -> list[SavedPolicy]:
+    """The policies in a team: the filler's and the operator's."""
+    operator = team.operator.policy if isinstance(team.operator, OperatorChoice) else None
+    return [policy for policy in (team.filler, operator) if policy is not None]

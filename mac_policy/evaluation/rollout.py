@@ -1,0 +1,161 @@
+"""Many episodes of many teams, in environments stepped together and in worker processes.
+
+Episode i begins from the same seed for every team. Episodes go in groups that start together, and what a group gives
+depends on nothing but its own first episode and size: not on the number of workers, nor on what was done before. So a
+run that was killed goes on from its finished groups, to the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from mac_policy.common.checks import check_count
+from mac_policy.common.processes import map_processes
+from mac_policy.common.progress import with_progress
+from mac_policy.common.provenance import versions
+from mac_policy.demonstrations.digest import code_sha256
+from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
+from mac_policy.evaluation.group import Job, release_environments, run_job
+from mac_policy.evaluation.teams import EnvironmentFactory, Team
+
+DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
+CODE = ("core", "policies", "operators", "filter", "evaluation")
+"""The parts of the library whose code decides the numbers."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What is the same for all teams.
+
+    seed: of the first episode; episode i starts from seed + i
+    together: environments stepped together, with one call of each policy a step
+    max_change: how far filled-in dims may move a step after the operator's subset changed; None: any way
+    """
+
+    make_env: EnvironmentFactory
+    episodes: int
+    seed: int = 10_000
+    together: int = 10
+    max_change: float | None = None
+
+    def __post_init__(self) -> None:
+        check_count("episodes", self.episodes)
+        check_count("seed", self.seed, 0)
+        check_count("environments stepped together", self.together)
+
+    def key(self, team: Team) -> str:
+        """A digest of everything that an episode of the team depends on besides its group."""
+        identity = {
+            "environment": self.make_env.identity(),
+            "team": team.identity(),
+            "seed": self.seed,
+            "max_change": self.max_change,
+            "versions": {name: value for name, value in versions().items() if name in DECIDE_THE_NUMBERS},
+            "code": _code(),
+        }
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    def groups(self) -> list[tuple[int, int]]:
+        """First episode and size of each group."""
+        starts = range(0, self.episodes, self.together)
+        return [(first, min(self.together, self.episodes - first)) for first in starts]
+
+
+@functools.lru_cache(maxsize=1)
+def _code() -> str:
+    library = Path(__file__).parents[1]
+    return code_sha256(file for part in CODE for file in (library / part).rglob("*.py") if file.parent.name != "report")
+
+
+Results = dict[str, dict[int | None, list[EpisodeRecord]]]
+"""For each arm and training seed the episodes 0, 1, ..."""
+
+
+def roll_out(
+    rollout: Rollout,
+    teams: Sequence[Team],
+    store: EpisodeStore,
+    *,
+    workers: int = 1,
+    neighbours: Sequence[EpisodeStore] = (),
+    console: Console | None = None,
+) -> Results:
+    """The episodes of every team: those in the store as they are, the others rolled out and stored.
+
+    What is missing is taken from the stores of `neighbours` where they have the same episodes, as they have of
+    policies alone when only the operator differs.
+    """
+    check_count("workers", workers)
+    keys = {team: rollout.key(team) for team in teams}
+    done = _finished(store.read(set(keys.values())))
+    for neighbour in neighbours:
+        found = _finished(neighbour.read(set(keys.values())))
+        for place in found.keys() - done.keys():
+            store.append(found[place])
+            done[place] = found[place]
+    jobs = [
+        Job(team, keys[team], first, size)
+        for first, size in rollout.groups()
+        for team in _distinct(keys)
+        if (keys[team], first, size) not in done
+    ]
+    total = rollout.episodes * len(_distinct(keys))
+    missing = sum(job.size for job in jobs)
+    with _one_thread(), closing(map_processes(functools.partial(run_job, rollout), jobs, workers)) as finished:
+        for records in with_progress(((group, len(group)) for group in finished), total, total - missing, console):
+            store.append(records)
+            done[_place(records[0])] = records
+    release_environments()
+    return _sorted(rollout, keys, done)
+
+
+def outdated(rollout: Rollout, teams: Sequence[Team], store: EpisodeStore) -> dict[str, int]:
+    """For each arm how many stored episodes of it are of no use any more: other weights, settings, versions or code."""
+    keys = {rollout.key(team) for team in teams}
+    seats = {(team.arm, team.training_seed) for team in teams}
+    old = [r for r in store.read() if r.key not in keys and (r.arm, r.training_seed) in seats]
+    return {arm: sum(r.arm == arm for r in old) for arm in dict.fromkeys(r.arm for r in old)}
+
+
+def _distinct(keys: dict[Team, str]) -> list[Team]:
+    """Teams that are the same but for their names are rolled out once."""
+    return list({key: team for team, key in reversed(keys.items())}.values())[::-1]
+
+
+def _finished(records: list[EpisodeRecord]) -> dict[tuple[str, int, int], list[EpisodeRecord]]:
+    groups: dict[tuple[str, int, int], dict[int, EpisodeRecord]] = {}
+    for record in records:
+        groups.setdefault(_place(record), {})[record.episode] = record
+    return {at: [group[i] for i in sorted(group)] for at, group in groups.items() if len(group) == at[2]}
+
+
+def _place(record: EpisodeRecord) -> tuple[str, int, int]:
+    return record.key, *record.group
+
+
+def _sorted(rollout: Rollout, keys: dict[Team, str], done: dict[tuple[str, int, int], list[EpisodeRecord]]) -> Results:
+    results: Results = {}
+    for team, key in keys.items():
+        episodes = [record for first, size in rollout.groups() for record in done[key, first, size]]
+        results.setdefault(team.arm, {})[team.training_seed] = episodes
+    return results
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """As in the workers: several threads would only wait for each other, and could change the last bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

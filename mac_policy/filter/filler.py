@@ -1,0 +1,245 @@
+"""Filling in what an operator leaves open, so that whatever happens a safe action comes out.
+
+The one mechanism under `ActionFilter`, `VectorActionFilter` and the rollouts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import time
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from mac_policy.common.checks import check_count, check_positive, is_number
+from mac_policy.filter.commands import Usable, rows_with, usable
+from mac_policy.filter.deadline import Deadline, Late
+from mac_policy.filter.hand_over import HandOver
+from mac_policy.policies.policy import Policy
+from mac_policy.policies.state import PolicyState
+
+COUNTED = ("calls", "held", "invalid", "clipped", "blind", "failed", "late", "broken")
+
+
+class Filled(NamedTuple):
+    """The whole actions of one step."""
+
+    actions: NDArray[Any]
+    """(B, n), inside the action space."""
+    milliseconds: float
+    """From command to action, for all rows together."""
+    held: NDArray[np.bool_]
+    """(B,): rows whose last safe action was repeated, in all dims that are not commanded."""
+    invalid: NDArray[np.bool_]
+    """(B,): rows whose command could not be used as it was."""
+    mask: NDArray[np.bool_]
+    """(B, n): the dims that are the operator's, as far as they could be used."""
+
+
+class Filler:
+    """Fills in actions of `batch` environments with one call of the policy a step.
+
+    What is commanded comes back bit for bit; a finite value outside the action space is clipped to it. The last
+    safe action is held, with what is usably commanded carried out, in rows where
+    - the command is NaN, infinite, of the wrong size or no number (the row is `invalid`);
+    - the observation is NaN;
+    - the policy raises, gives NaN or infinity, or has not answered after `deadline_ms`.
+    Before a row's first action that is `rest`. Each of these is warned of once, and counted in `counts`: calls, and
+    rows held, invalid, clipped, blind (NaN observations), failed, late, broken (not finite).
+
+    >>> filler = Filler(policy, batch=8)                                # doctest: +SKIP
+    >>> actions = filler(observations, values, mask).actions            # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        batch: int = 1,
+        *,
+        see_operator: bool = True,
+        deterministic: bool = False,
+        temperature: float | None = None,
+        max_change: ArrayLike | None = None,
+        deadline_ms: float | None = None,
+        rest: ArrayLike | None = None,
+        seed: int = 0,
+        space: spaces.Box | None = None,
+    ) -> None:
+        """
+        see_operator: False hides the command from the policy; it is carried out all the same
+        deterministic, temperature: as `Policy.act` takes them
+        max_change: after a row's subset changed, filled-in dims move at most this much a step (one number or one a
+            dim, in units of the action) until they have caught up with the policy; None: any way
+        deadline_ms: milliseconds the policy may take
+        rest: (n,) the action to hold when there is none before; by default the one nearest to zero
+        seed: of the draws of a policy that samples
+        space: of the actions; by default the policy's own
+        """
+        if temperature is not None and not (is_number(temperature) and 0 <= temperature < math.inf):
+            raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
+        self.policy, self.batch = policy, check_count("batch", batch)
+        self.see_operator, self.deterministic, self.temperature = see_operator, deterministic, temperature
+        self.space = space or policy.spaces.action
+        own = policy.spaces.action
+        self._other_bounds = bool((self.space.low != own.low).any() or (self.space.high != own.high).any())
+        self.rest = _resting(rest, self.space.low, self.space.high)
+        self.deadline = None if deadline_ms is None else Deadline(check_positive("deadline_ms", deadline_ms))
+        self.hand_over = None if max_change is None else HandOver(max_change, batch, policy.action_dim)
+        self.counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
+        self._warned: set[str] = set()
+        self._generator = torch.Generator()
+        self.seed(seed)
+        self.reset()
+        if self.deadline is not None:
+            self._warm_up(self.deadline)
+
+    def seed(self, seed: int) -> None:
+        """Begin the draws of a policy that samples anew."""
+        self._generator.manual_seed(seed)
+
+    def reset(self, rows: NDArray[np.bool_] | None = None) -> None:
+        """Rows (B,) that are true begin a new episode; by default all."""
+        if rows is None:
+            self._state: PolicyState = self.policy.initial_state(self.batch)
+            self._last = np.tile(self.rest, (self.batch, 1))
+            rows = np.ones(self.batch, bool)
+        else:
+            self._state = self._state.reset(rows)
+            self._last = np.where(rows[:, None], self.rest, self._last)
+        if self.hand_over is not None:
+            self.hand_over.reset(rows)
+
+    def __call__(self, observations: ArrayLike, values: ArrayLike, mask: ArrayLike) -> Filled:
+        """(B, obs), (B, n) values used where mask (B, n) is true."""
+        began = time.perf_counter()
+        seen = np.asarray(observations, np.float32)
+        if seen.shape != (self.batch, self.policy.observation_dim):
+            raise ValueError(f"observations must be ({self.batch}, {self.policy.observation_dim}), got {seen.shape}")
+        command = usable(values, mask, self.batch, self.space)
+        wanted, held = self._wanted(seen, command)
+        if self.hand_over is not None:
+            wanted = self.hand_over(wanted, self._last, command.mask, held)
+        actions = np.where(command.mask, command.values, wanted)
+        if self.see_operator and (held is not None or self.hand_over is not None):
+            self._remember(actions)  # without seeing, a policy remembers its own: a hidden command stays hidden
+        self._last = actions.copy()  # an environment may scale its action in place
+        none = np.zeros(self.batch, bool)
+        self.counts["calls"] += 1
+        self.counts["held"] += 0 if held is None else int(held.sum())
+        return Filled(
+            actions,
+            1e3 * (time.perf_counter() - began),
+            none if held is None else held,
+            none if command.invalid is None else command.invalid,
+            command.mask,
+        )
+
+    def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
+        """(B,): the policy's log-density of what the operator commanded in the step just filled, given the
+        observations alone; 0 where nothing was commanded, NaN where the last action was held."""
+        if filled.held.all():  # a late call may still be running: another is not asked
+            return np.full(self.batch, np.nan)
+        try:
+            found = self.policy.log_prob(self._state.history, filled.actions, query_mask=filled.mask)
+        except Exception as error:
+            self._fail(error)
+            return np.full(self.batch, np.nan)
+        return np.where(filled.held, np.nan, found)
+
+    def _wanted(self, seen: NDArray[np.float32], command: Usable) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """(B, n) actions before what is commanded is put in, and the rows (B,) that are held (None: no row)."""
+        held = command.invalid
+        if held is not None:
+            self._note("invalid", held, "the operator's command is not finite or has the wrong size")
+        if command.clipped is not None:
+            self._note(
+                "clipped", command.clipped, "the operator's command lies outside the action space", "it is clipped"
+            )
+        blind = rows_with(np.isnan(seen))
+        if blind is not None:
+            self._note("blind", blind, "the observation is NaN")
+            seen, held = np.where(blind[:, None], 0, seen), _either(held, blind)
+        planned = self._planned(seen, command)
+        if planned is None:
+            return self._last, np.ones(self.batch, bool)
+        inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
+        if (
+            np.count_nonzero(inside == planned) < planned.size
+            and (lost := rows_with(~np.isfinite(planned))) is not None
+        ):
+            self._note("broken", lost, "the policy gives NaN or infinity")
+            held = _either(held, lost)
+            self._state = self._state.reset(lost)
+        if blind is not None:
+            self._state = self._state.reset(blind)  # what was shown in place of the observation is not remembered
+        return (inside if held is None else np.where(held[:, None], self._last, inside)), held
+
+    def _planned(self, seen: NDArray[np.float32], command: Usable) -> NDArray[Any] | None:
+        """(B, n) what the policy answers, or None when it does not."""
+        try:
+            call = functools.partial(self._ask, seen, command)
+            planned, self._state = call() if self.deadline is None else self.deadline.ask(call)
+            return planned
+        except Late as error:
+            self._note("late", np.ones(self.batch, bool), f"the policy gives {error}")
+        except Exception as error:
+            self._fail(error)
+        return None
+
+    def _ask(self, seen: NDArray[np.float32], command: Usable) -> tuple[NDArray[Any], PolicyState]:
+        values = command.values
+        if self._other_bounds:  # they may differ from the policy's by a rounding error
+            values = np.clip(values, self.policy.spaces.action.low, self.policy.spaces.action.high)
+        planned, state = self.policy.step(
+            seen,
+            self._state,
+            values if self.see_operator else None,
+            command.mask if self.see_operator else None,
+            deterministic=self.deterministic,
+            temperature=self.temperature,
+            generator=self._generator,
+        )
+        if planned.shape != (self.batch, self.policy.action_dim):
+            raise ValueError(f"actions are {planned.shape} and not {(self.batch, self.policy.action_dim)}")
+        return planned, state
+
+    def _fail(self, error: Exception) -> None:
+        self._note("failed", np.ones(self.batch, bool), f"the policy failed with {type(error).__name__}: {error}")
+
+    def _remember(self, actions: NDArray[Any]) -> None:
+        """Put what is really carried out into the policy's memory of its last action."""
+        begun = np.flatnonzero(~self._state.fresh)
+        self._state.plan[begun, np.maximum(self._state.age[begun] - 1, 0)] = actions[begun]
+
+    def _note(self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the last safe action is held") -> None:
+        """Count rows, and warn when it is the first time."""
+        self.counts[kind] += int(rows.sum())
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(f"{what}: {then}; said once, `counts` goes on", RuntimeWarning, stacklevel=4)
+
+    def _warm_up(self, deadline: Deadline) -> None:
+        """The first call of a policy takes longest and is not to count as late."""
+        seen = np.zeros((self.batch, self.policy.observation_dim), np.float32)
+        call = functools.partial(self.policy.step, seen, generator=torch.Generator().manual_seed(0))
+        with contextlib.suppress(Exception):
+            deadline.ask(call, patient=True)
+
+
+def _either(some: NDArray[np.bool_] | None, others: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    return others if some is None else some | others
+
+
+def _resting(rest: ArrayLike | None, low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    if rest is None:
+        return low.clip(0, None).clip(None, high)
+    action: NDArray[Any] = np.asarray(rest, low.dtype)
+    if action.shape != low.shape or not ((action >= low) & (action <= high)).all():
+        raise ValueError(f"rest must be an action in [{low}, {high}], got {rest!r}")
+    return action

@@ -1,0 +1,114 @@
+"""The vector twin of `ActionFilter`: one call of the policy fills in the actions of all environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from mac_policy.filter.action_filter import ready_policy
+from mac_policy.filter.command_space import CommandSpace
+from mac_policy.filter.filler import Filler
+from mac_policy.filter.report import Reporter
+from mac_policy.policies.policy import Policy
+
+
+class VectorActionFilter(VectorWrapper):
+    """As `ActionFilter`, around a vector of environments; every row may hold other dims.
+
+    `info["action_filter"]` is what `ActionFilter`s in a SyncVectorEnv would give: an array for each entry, with
+    "_entry" telling which environments have one. `fill_ms` is the time of the one call for all.
+
+    >>> envs = VectorActionFilter(gymnasium.make_vec("FrankaReach-v0", 8), "runs/reach/mac-s0")   # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        policy: Policy | str | Path,
+        operator_dims: Any = None,
+        *,
+        temperature: float | None = None,
+        deterministic: bool = False,
+        max_change: ArrayLike | None = None,
+        deadline_ms: float | None = None,
+        likelihood: bool = False,
+        see_operator: bool = True,
+        rest: ArrayLike | None = None,
+        seed: int = 0,
+    ) -> None:
+        """policy: one for the environments' spaces, or its folder; the other settings are those of `Filler`."""
+        super().__init__(env)
+        ready, action_space = ready_policy(policy, env.single_observation_space, env.single_action_space)
+        self.commands = CommandSpace(action_space, operator_dims, env.num_envs)
+        self.single_action_space = self.commands.space
+        self.action_space = batch_space(self.commands.space, env.num_envs)
+        self.filler = Filler(
+            ready,
+            env.num_envs,
+            temperature=temperature,
+            deterministic=deterministic,
+            max_change=max_change,
+            deadline_ms=deadline_ms,
+            see_operator=see_operator,
+            rest=rest,
+            seed=seed,
+            space=action_space,
+        )
+        self.reporter = Reporter(self.filler, likelihood)
+        self.autoreset = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        self._observations: NDArray[np.float32] | None = None
+        self._ended = np.zeros(env.num_envs, bool)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often what went wrong, over all episodes; see `Filler`."""
+        return self.filler.counts
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        rows = np.ones(self.num_envs, bool)
+        if options is not None and "reset_mask" in options:
+            rows = np.array(options["reset_mask"], bool)
+        observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        first = seed[0] if isinstance(seed, (list, tuple)) else seed
+        if first is not None:
+            self.filler.seed(first)
+        self._begin(rows)
+        self._ended = self._ended & ~rows
+        self._observations = np.array(observations, np.float32)
+        return observations, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        if self._observations is None:
+            raise gymnasium.error.ResetNeeded("call reset before the first step")
+        filled = self.filler(self._observations, *self.commands.read(actions))
+        report = self.reporter(filled)
+        observations, rewards, terminations, truncations, info = self.env.step(filled.actions)
+        ended = np.asarray(terminations | truncations, bool)
+        stepped = np.ones(self.num_envs, bool)
+        if self.autoreset is AutoresetMode.NEXT_STEP:  # what ended before has just been reset and not been stepped
+            stepped = ~self._ended
+            self._begin(self._ended)
+        elif self.autoreset is AutoresetMode.SAME_STEP:
+            self._begin(ended)
+        self._ended = ended
+        self._observations = np.array(observations, np.float32)
+        return observations, rewards, terminations, truncations, {**info, **_vector_info(report, stepped)}
+
+    def _begin(self, rows: NDArray[np.bool_]) -> None:
+        if rows.any():
+            self.filler.reset(rows)
+            self.reporter.reset(rows)
+
+
+def _vector_info(report: dict[str, NDArray[Any]], stepped: NDArray[np.bool_]) -> dict[str, Any]:
+    """In gymnasium's layout, with "_name" for the environments that have the entry."""
+    entries = {**report, **{f"_{name}": stepped.copy() for name in report}}
+    return {"action_filter": entries, "_action_filter": stepped}

@@ -1,6 +1,0 @@
-"""Any-order models of text, images and tables: arms, training, likelihoods, infilling.
-
->>> from mac_policy.likelihood.arms import ARMS
->>> "mac" in ARMS
-True
-"""

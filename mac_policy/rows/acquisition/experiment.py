@@ -1,0 +1,199 @@
+"""Every arm of a comparison, asked which variable to look at next; what was measured before is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from rich.console import Console
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mac_policy.common import files as atomic
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.rows import checkpoint
+from mac_policy.rows.acquisition.curves import ROWS_PER_PASS, measured_curves
+from mac_policy.rows.acquisition.settings import ORDERS, AcquisitionSettings
+from mac_policy.rows.acquisition.summary import summarised
+from mac_policy.rows.baselines import BASELINES
+from mac_policy.rows.likelihoods.comparison import Comparison
+from mac_policy.rows.likelihoods.evaluate import row_tensor
+from mac_policy.rows.methods import ARMS, check_arms
+from mac_policy.rows.sets.row_set import RowSet
+from mac_policy.training.state import ResumeError
+
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one trained arm gave: its curves, or why there are none."""
+
+    arm: str
+    seed: int
+    seconds: float = 0.0
+    tensors: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    diverged: str | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """comparison: of arms on a table, trained where its folder does not hold them yet; target: the columns to be
+    known, of all N; folder: where results go."""
+
+    comparison: Comparison
+    settings: AcquisitionSettings
+    folder: Path
+    target: Sequence[int] = (-1,)
+
+    def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
+        """The record, which is written anew after every arm."""
+        found: list[Measured] = []
+        record: dict[str, Any] = {}
+        for seed in self.comparison.seeds:
+            rows = self.comparison.load(seed)
+            if not found:  # what is wrong is said before anything is trained
+                target_mask(self.target, rows.num_variables)
+                self.comparison.check(rows)
+            for arm in self.comparison.arms:
+                found.append(self.run_arm(arm, seed, rows, fabric, resume=resume, quiet=quiet))
+                record = self.record(found, rows)
+                write_json(self.folder / RESULTS, record)
+        return record
+
+    def run_arm(
+        self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
+    ) -> Measured:
+        try:
+            outcome = self.comparison.run_arm(arm, seed, rows, fabric, quiet=quiet)
+        except ResumeError as error:
+            found = str(error).partition(". Choose another folder")[0]
+            raise ResumeError(
+                f"{found}. What is trained is not trained anew here: choose another folder for trained arms (runs=) or "
+                "train them again by scripts/benchmark.py"
+            ) from None
+        if outcome.diverged:
+            return Measured(arm, seed, diverged=outcome.diverged)
+        trained = self.comparison.arm_folder(arm, seed)
+        path, facts = self.folder / f"{arm}-s{seed}.safetensors", self.facts(trained, rows)
+        kept = read_kept(path, facts) if resume else None
+        if kept is None:
+            kept = self.measure(arm, rows, trained, seed)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            atomic.write_tensors(path, kept[0], {"facts": json.dumps(facts), "seconds": json.dumps(kept[1])})
+            Console(quiet=quiet).print(f"{arm}, seed {seed}: acquisition in {kept[1]:.0f} s", highlight=False)
+        return Measured(arm, seed, kept[1], kept[0])
+
+    def measure(self, arm: str, rows: RowSet, trained: Path, seed: int) -> tuple[dict[str, Tensor], float]:
+        """The curves of a trained arm, and the seconds it took."""
+        begun = time.perf_counter()
+        model: Any = checkpoint.load(trained)[0]
+        model.rows_per_pass = ROWS_PER_PASS
+        count = self.settings.rows or len(rows.test)
+        test = row_tensor(rows.test, np.arange(min(count, len(rows.test))))
+        train = row_tensor(rows.train, np.arange(min(self.settings.shared_rows, len(rows.train))))
+        target = target_mask(self.target, rows.num_variables)
+        tensors = measured_curves(model, train, test, target, self.settings, seed=seed)
+        return tensors, time.perf_counter() - begun
+
+    def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
+        """What decides the numbers of an arm and seed."""
+        config = checkpoint.read_config(trained)
+        is_latent = ARMS[config["spec"]["arm"]].is_baseline
+        of_rows = {} if config["identity"]["data"]["note"] == rows.note else {"note": rows.note}
+        found: dict[str, Any] = json.loads(
+            json.dumps(
+                {
+                    "settings": self.settings.of(is_latent),
+                    "target": sorted(target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist()),
+                    "identity": config["identity"],
+                    "steps": config["training"]["steps"],
+                    **of_rows,  # where they are not all that the identity says: other test rows
+                }
+            )
+        )
+        return found
+
+    def record(self, found: Sequence[Measured], rows: RowSet) -> dict[str, Any]:
+        """The content of results.json."""
+        by_arm = {arm: [m for m in found if m.arm == arm] for arm in self.comparison.arms}
+        said = {
+            "benchmark": self.comparison.name,
+            "target": target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist(),
+            "unit": {"rmse": "standard deviations of the target", "nll": "nats"},
+            "settings": dataclasses.asdict(self.settings),
+            "orders": {name: ORDERS[name] for name in self.settings.orders},
+            "arms": {arm: self.arm_record(arm, of_arm) for arm, of_arm in by_arm.items() if of_arm},
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(said))
+        return run_record(None, rows.record()) | plain
+
+    def arm_record(self, arm: str, found: Sequence[Measured]) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "about": ARMS[arm].about,
+            "training_seeds": [m.seed for m in found],
+            "checkpoints": [str(self.comparison.arm_folder(arm, m.seed)) for m in found],
+            "acquisition_seconds": [round(m.seconds, 1) for m in found],
+        }
+        if any(m.diverged for m in found):
+            return record | {"diverged": {str(m.seed): m.diverged for m in found if m.diverged}}
+        arrays: list[dict[str, NDArray[np.float64]]] = [
+            {key: value.numpy() for key, value in m.tensors.items()} for m in found
+        ]
+        rows = [len(of_seed["random.nll"]) for of_seed in arrays]
+        return record | {"rows": rows, **summarised(arrays, self.settings.orders)}
+
+
+def check_answering(arms: Sequence[str]) -> None:
+    """ValueError where there is no such arm or where one of them has densities of whole rows alone.
+
+    >>> from mac_policy.rows.acquisition.experiment import check_answering
+    >>> check_answering(["sfarm", "vae"])
+    """
+    able = [name for name, it in ARMS.items() if not it.is_baseline or BASELINES[it.network].any_query]
+    for arm in check_arms(arms):
+        if arm not in able:
+            raise ValueError(
+                f"the arm {arm!r} has no density of a variable given others, which acquisition asks for; "
+                f"allowed are {', '.join(map(repr, able))}"
+            )
+
+
+def target_mask(target: Sequence[int], num_variables: int) -> Tensor:
+    """The columns (negative ones count from the last) as a mask. (N,) bool
+
+    >>> from mac_policy.rows.acquisition.experiment import target_mask
+    >>> target_mask([-1], 3)
+    tensor([False, False,  True])
+    """
+    mask = torch.zeros(num_variables, dtype=torch.bool)
+    for column in target:
+        if isinstance(column, bool) or not isinstance(column, int) or not -num_variables <= column < num_variables:
+            raise ValueError(f"target must list columns in {-num_variables}..{num_variables - 1}, got {column!r}")
+        mask[column] = True
+    if not mask.any() or mask.all():
+        raise ValueError(f"target must be some of the {num_variables} columns, not {'all' if mask.any() else 'none'}")
+    return mask
+
+
+def read_kept(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Tensor], float] | None:
+    """What was measured before of the same weights with the same settings; None where nothing was."""
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if json.loads(metadata.get("facts", "null")) != facts:
+                return None
+            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(metadata["seconds"])  # noqa: SIM118
+    except SafetensorError:
+        return None

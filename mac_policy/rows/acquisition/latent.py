@@ -1,0 +1,147 @@
+"""The reward of looking at a variable for a model with a latent vector z: one set of z for everything it asks.
+
+K latent vectors z_k with weights w_k stand for p(z | x_seen). They make a law of all that is unseen,
+sum_k w_k prod_i p(x_i | z_k), and the reward is the mutual information of this law: of draws from it, the mean of
+
+    log p(x_target | x_i) - log p(x_target),
+
+both with the same z_k and for all candidates the same draws. So the reward is unbiased for that law and never negative
+in expectation, whatever K is; importance sampling with z of its own for each term errs in each of them by its own
+amount. The law is the model's own only as K grows: what is known well picks out few of the z_k.
+
+The z_k come from the encoder first, then twice from a Gaussian fitted to the weighted ones (adaptive importance
+sampling), always with a share from the prior: an encoder that was trained on whole rows misses p(z | part of a row).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mac_policy.common.checks import check_count
+from mac_policy.core.heads.head import draw_index
+from mac_policy.rows.acquisition.information_gain import check_question
+from mac_policy.rows.baselines.importance import Proposal, log_prior
+from mac_policy.rows.baselines.latent import LatentModel
+
+REFITS = 2
+WIDER = 1.5  # variance of a fitted proposal, as a multiple of that of what it is fitted to
+FEWEST = 0.05  # share of the z that a fit must rest on, in effect
+HALVINGS = 20
+NUMBERS = 4_000_000  # densities that are held at once
+
+
+class Weighed(NamedTuple):
+    """What stands for p(z | x_seen)."""
+
+    params: Tensor  # (B, K, N, P) of p(x_i | z_k)
+    log_weights: Tensor  # (B, K), their exponentials sum to one
+
+
+@torch.no_grad()
+def latent_information_gain(
+    model: LatentModel,
+    x: Tensor,
+    seen: Tensor,
+    target: Tensor,
+    candidates: Tensor | None = None,
+    *,
+    num_samples: int = 256,
+    latents: int = 1000,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """I(x_target; x_i | x_seen) in nats as `core.acquisition.information_gain`, (B, N), from `latents` z for each row.
+
+    >>> import torch
+    >>> from mac_policy.rows.acquisition.latent import latent_information_gain
+    >>> from mac_policy.rows.baselines import VAE
+    >>> from mac_policy.core.heads import Gaussian
+    >>> vae, target = VAE((3,), None, Gaussian(), {"kind": "mlp", "width": 8, "depth": 1}), torch.arange(3) == 2
+    >>> latent_information_gain(vae, torch.zeros(5, 3), target & False, target).shape
+    torch.Size([5, 3])
+    """
+    num_samples, latents = check_count("num_samples", num_samples), check_count("latents", latents)
+    seen, target, candidates = check_question(model, x, seen, target, candidates)
+    x = torch.where(seen, x, torch.zeros_like(x))
+    portion = max(1, NUMBERS // (num_samples * latents * model.num_variables))
+    parts = zip(*(part.split(portion) for part in (x, seen, target, candidates)), strict=True)
+    return torch.cat([_gains(model, *of, num_samples, latents, generator) for of in parts])  # type: ignore[call-arg]
+
+
+def _gains(
+    model: LatentModel,
+    x: Tensor,
+    seen: Tensor,
+    target: Tensor,
+    candidates: Tensor,
+    num_samples: int,
+    latents: int,
+    generator: torch.Generator | None,
+) -> Tensor:
+    params, log_weights = weighed_latents(model, x, seen, latents, generator)
+    weights = log_weights[:, None].expand(-1, num_samples, -1)  # (B, S, K)
+    chosen = draw_index(weights, generator)[..., None, None].expand(-1, -1, *params.shape[2:])
+    drawn = model.head(params.gather(1, chosen)).sample(1.0, generator)  # (B, S, N)
+
+    def log_density(variable: int) -> Tensor:
+        """(B, S, K)"""
+        wide = params[:, None, :, variable].expand(-1, num_samples, -1, -1)
+        found: Tensor = model.head(wide).log_prob(drawn[:, :, None, variable].expand(wide.shape[:-1]))
+        return found
+
+    asked = torch.zeros_like(weights)
+    for variable in target.any(0).nonzero()[:, 0].tolist():
+        asked = asked + torch.where(target[:, None, None, variable], log_density(variable), 0.0)
+    before = (weights + asked).logsumexp(-1)
+    gains = torch.full(x.shape, -torch.inf, dtype=before.dtype)
+    for variable in candidates.any(0).nonzero()[:, 0].tolist():
+        looked = weights + log_density(variable)
+        gained = ((looked + asked).logsumexp(-1) - looked.logsumexp(-1) - before).mean(1)
+        gains[:, variable] = torch.where(candidates[:, variable], gained, -torch.inf)
+    return gains
+
+
+def weighed_latents(
+    model: LatentModel, x: Tensor, seen: Tensor, count: int, generator: torch.Generator | None
+) -> Weighed:
+    """z from the prior where nothing of a row x (B, N) is seen, else weighed proposals of p(z | x_seen)."""
+    proposal, told = model.proposal(x, seen, model.prior_share), seen.any(1, keepdim=True)
+    for left in reversed(range(REFITS + 1 if bool(told.any()) else 1)):
+        z = proposal.draw(count, generator)
+        params = torch.cat([model.decoder(codes) for codes in z.flatten(0, 1).split(model.rows_per_pass)])
+        params = params.view(len(x), count, *params.shape[1:])
+        terms = model.head(params).log_prob(x[:, None].expand(params.shape[:-1]))
+        evidence = torch.where(seen[:, None], terms, torch.zeros_like(terms)).sum(-1)
+        log_weights = evidence + log_prior(z) - proposal.log_prob(z)
+        if left:
+            proposal = _fitted(z, log_weights, told, model.prior_share)
+    return Weighed(params, log_weights.log_softmax(-1))
+
+
+def _fitted(z: Tensor, log_weights: Tensor, told: Tensor, prior_share: float) -> Proposal:
+    """A Gaussian, somewhat wider than the weighted z (B, K, L); the prior for rows that are told nothing (B, 1)."""
+    weights = flattened(log_weights, FEWEST * z.shape[1]).softmax(-1)[..., None]
+    mean = (weights * z).sum(1)
+    variance = WIDER * (weights * (z - mean[:, None]).square()).sum(1)
+    zero = torch.zeros_like(mean)
+    return Proposal(torch.where(told, mean, zero), torch.where(told, 0.5 * variance.log(), zero), prior_share)
+
+
+def flattened(log_weights: Tensor, least: float) -> Tensor:
+    """The largest power (at most 1) of weights (B, K) that leaves an effective number 1 / sum w^2 of at least this.
+
+    >>> import torch
+    >>> from mac_policy.rows.acquisition.latent import flattened
+    >>> flattened(torch.tensor([[0.0, 1.0], [0.0, 99.0]]), 1.5).softmax(-1)
+    tensor([[0.2689, 0.7311],
+            [0.2113, 0.7887]])
+    """
+    low, high = torch.zeros_like(log_weights[:, :1]), torch.ones_like(log_weights[:, :1])
+    power = high
+    for _ in range(HALVINGS):
+        enough = 1 / (power * log_weights).softmax(-1).square().sum(-1, keepdim=True) >= least
+        low, high = torch.where(enough, power, low), torch.where(enough, high, power)
+        power = (low + high) / 2
+    return low * log_weights

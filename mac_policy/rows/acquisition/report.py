@@ -1,0 +1,102 @@
+"""Tables and pictures of a results.json of acquisition."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mac_policy.common import files as atomic
+from mac_policy.rows.acquisition.summary import METRICS
+
+
+def results_table(record: Mapping[str, Any]) -> Table:
+    """A row for each arm and order: its error in the mean of all numbers known, and how many variables it needs."""
+    table = Table(
+        title=f"{record['benchmark']}: 'area' is the mean of the error over 0, 1, 2, ... variables known, one scale "
+        "for all arms and orders. 'needed': variables until half of the way from the error with nothing known to that "
+        "with everything, in the arm's own random order: not to be compared between arms. 95% intervals over splits "
+        "and rows",
+        caption=_without_half_way(record),
+    )
+    for name in ("arm", "order"):
+        table.add_column(name, no_wrap=True)
+    for metric in METRICS:
+        for name in (f"{metric}: area", "needed", "fewer than random", f"{metric} 0, 1, 2, ... known"):
+            table.add_column(name, justify="right")
+    for name, arm in record["arms"].items():
+        if "diverged" in arm:
+            table.add_row(name, "diverged", *[""] * 4 * len(METRICS))
+            continue
+        for order in record["orders"]:
+            found = [arm[metric]["orders"][order] for metric in METRICS]
+            cells = [cell for each in found for cell in _cells(each, order)]
+            table.add_row(name if order == next(iter(record["orders"])) else "", order, *cells)
+    return table
+
+
+def _without_half_way(record: Mapping[str, Any]) -> str | None:
+    """Which arms learn nothing from what is known, in words."""
+    found = [
+        f"{name} ({metric})"
+        for name, arm in record["arms"].items()
+        for metric in METRICS
+        if "diverged" not in arm and arm[metric]["half_way"] is None
+    ]
+    if not found:
+        return None
+    return f"-: with everything known the error is not reliably below that with nothing known: {', '.join(found)}"
+
+
+def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str, str]:
+    fewer = "" if order == "random" else _with_interval(found["fewer"], "+.2f")
+    curve = " ".join(f"{value:.2f}" for value in found["mean"])
+    return _with_interval(found["area"], ".3f"), _with_interval(found["needed"], ".2f"), fewer, curve
+
+
+def _with_interval(found: Mapping[str, Any] | None, form: str) -> str:
+    if found is None:
+        return "-"
+    low, high = found["ci95"]
+    return f"{found['mean']:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def write_plot(record: Mapping[str, Any], path: Path) -> Path:
+    """Both errors against the number of known variables: a panel an arm, a line an order; last all arms' own orders."""
+    arms = {name: arm for name, arm in record["arms"].items() if "diverged" not in arm}
+    figure = Figure(figsize=(3.2 * (len(arms) + 1), 6), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(METRICS), len(arms) + 1, sharex=True, sharey="row", squeeze=False)
+    for row, metric in zip(panels, METRICS, strict=True):
+        for place, (name, arm) in enumerate(arms.items()):
+            for number, order in enumerate(record["orders"]):
+                _draw(row[place], arm[metric]["orders"][order], order, f"C{number}")
+            if arm[metric]["half_way"]:
+                row[place].axhline(arm[metric]["half_way"]["mean"], color="0.6", lw=0.8, ls=":")
+            if "model" in record["orders"]:
+                _draw(row[-1], arm[metric]["orders"]["model"], name, f"C{place}")
+        row[0].set_ylabel(f"{metric}, {record['unit'][metric]}")
+    for panel, title in zip(panels[0], (*arms, "chosen by the model"), strict=True):
+        panel.set_title(title)
+    for panel in (panels[0][0], panels[0][-1]):
+        if panel.lines:
+            panel.legend(fontsize="small")
+    for panel in panels[-1]:
+        panel.set_xlabel("variables known")
+    figure.suptitle(f"{record['benchmark']}: error of the target, 95% intervals over splits and rows")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    atomic.write_bytes(path, buffer.getvalue())
+    return path
+
+
+def _draw(panel: Any, found: Mapping[str, Any], label: str, color: str) -> None:
+    low, high = np.array(found["ci95"]).T
+    panel.plot(found["mean"], color=color, label=label, marker=".")
+    panel.fill_between(range(len(low)), low, high, color=color, alpha=0.15, lw=0)

@@ -1,0 +1,211 @@
+"""Encoders and decoders: the two halves of the any-order networks, without connections between them.
+
+An encoder maps (features (B, N, F), seen (B, N)) to (B, outputs), a decoder z (B, L) to (B, N, P). Both are built of a
+network's settings as an any-order model has them: {'kind': 'mlp', 'width': 32, 'depth': 3}, {'kind': 'unet', ...}.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from mac_policy.common.checks import check_choice
+from mac_policy.core.networks.embeddings import Conditions
+from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
+from mac_policy.core.networks.mlp import hidden_layers
+from mac_policy.core.networks.network import small_output
+from mac_policy.core.networks.unet import check_shape
+
+OF_PATHS_ALONE = ("step_dim", "mode_dim")  # settings of an MLP that mean nothing here
+SMALLEST = 8  # images are halved while their sides are even and longer than this
+
+
+class TableEncoder(nn.Module):
+    """[seen values, seen bits] through hidden layers."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        num_features: int,
+        outputs: int,
+        *,
+        width: int = 256,
+        depth: int = 3,
+        residual: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.hidden = hidden_layers(math.prod(shape) * (num_features + 1), width, depth, residual, dropout)
+        self.output = nn.Linear(width, outputs)
+        small_output(self.output)
+
+    def forward(self, features: Tensor, seen: Tensor) -> Tensor:
+        out: Tensor = self.output(self.hidden(torch.cat([features.flatten(1), seen.to(features.dtype)], 1)))
+        return out
+
+
+class TableDecoder(nn.Module):
+    """z through hidden layers."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        latent_dim: int,
+        num_params: int,
+        *,
+        width: int = 256,
+        depth: int = 3,
+        residual: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.hidden = hidden_layers(latent_dim, width, depth, residual, dropout)
+        self.output = nn.Linear(width, math.prod(shape) * num_params)
+        self.outputs = (math.prod(shape), num_params)
+        small_output(self.output)
+
+    def forward(self, z: Tensor) -> Tensor:
+        out: Tensor = self.output(self.hidden(z))
+        return out.view(-1, *self.outputs)
+
+
+class ImageEncoder(nn.Module):
+    """The way down of the U-Net, halved on until `SMALLEST`; settings as `UNet`, `layers` is the least of levels."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        num_features: int,
+        outputs: int,
+        *,
+        base_channels: int = 64,
+        in_planes: int | None = None,
+        layers: int = 1,
+        blocks: int = 2,
+        heads: int = 1,
+        attention_size: int = 32,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.shape = channels, height, width = check_shape(tuple(shape))  # type: ignore[arg-type]
+        planes = base_channels if in_planes is None else in_planes
+        self.conditions = Conditions(base_channels, 0)
+        self.input = ImageInput(channels * (num_features + 1), base_channels, base_channels)
+        self.expand = nn.Conv2d(base_channels, planes, 1) if in_planes is not None else nn.Identity()
+        self.down, current, last = nn.ModuleList(), planes, num_levels(height, width, layers) - 1
+        for level in range(last + 1):
+            attend = max(height, width) // 2**level <= attention_size
+            for _ in range(blocks):
+                self.down.append(
+                    Stage(current, planes * 2**level, base_channels, heads=heads, attend=attend, dropout=dropout)
+                )
+                current = planes * 2**level
+            if level < last:
+                self.down.append(Shrink(current))
+        self.norm = group_norm(current)
+        self.output = nn.Linear(current * (height >> last) * (width >> last), outputs)
+        small_output(self.output)
+
+    def forward(self, features: Tensor, seen: Tensor) -> Tensor:
+        bits = seen.view(-1, *self.shape).to(features.dtype)
+        embedding = self.conditions(seen, None)
+        hidden = self.expand(self.input(torch.cat([as_planes(features, self.shape), bits], 1), embedding))
+        for step in self.down:
+            hidden = step(hidden, embedding)
+        out: Tensor = self.output(silu(self.norm(hidden)).flatten(1))
+        return out
+
+
+class ImageDecoder(nn.Module):
+    """The way up of the U-Net: z makes the smallest image and is added, embedded, in every block."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        latent_dim: int,
+        num_params: int,
+        *,
+        base_channels: int = 64,
+        in_planes: int | None = None,
+        layers: int = 1,
+        blocks: int = 2,
+        heads: int = 1,
+        attention_size: int = 32,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        channels, height, width = check_shape(tuple(shape))  # type: ignore[arg-type]
+        planes = base_channels if in_planes is None else in_planes
+        last = num_levels(height, width, layers) - 1
+        current = planes * 2**last
+        self.smallest = (current, height >> last, width >> last)
+        self.embed = nn.Sequential(
+            nn.Linear(latent_dim, base_channels), nn.SiLU(), nn.Linear(base_channels, base_channels)
+        )
+        self.input = nn.Linear(latent_dim, math.prod(self.smallest))
+        self.up = nn.ModuleList()
+        for level in reversed(range(last + 1)):
+            attend = max(height, width) // 2**level <= attention_size
+            for _ in range(blocks):
+                self.up.append(
+                    Stage(current, planes * 2**level, base_channels, heads=heads, attend=attend, dropout=dropout)
+                )
+                current = planes * 2**level
+            if level > 0:
+                self.up.append(Grow(current))
+        self.norm = group_norm(planes)
+        self.output = nn.Conv2d(planes, channels * num_params, 3, padding=1)
+        self.channels = channels
+        small_output(self.output)
+
+    def forward(self, z: Tensor) -> Tensor:
+        embedding = self.embed(z)
+        hidden = self.input(z).view(-1, *self.smallest)
+        for step in self.up:
+            hidden = step(hidden, embedding)
+        return as_variables(self.output(silu(self.norm(hidden))), self.channels)
+
+
+HALVES: dict[str, tuple[type[nn.Module], type[nn.Module]]] = {
+    "mlp": (TableEncoder, TableDecoder),
+    "unet": (ImageEncoder, ImageDecoder),
+}
+
+
+def make_halves(
+    network: Mapping[str, Any],
+    shape: Sequence[int],
+    *,
+    num_features: int,
+    num_outputs: int,
+    latent_dim: int,
+    num_params: int,
+) -> tuple[nn.Module, nn.Module]:
+    """An encoder to `num_outputs` numbers and a decoder of `latent_dim` ones, of the network's kind and sizes."""
+    sizes = {name: value for name, value in network.items() if name not in ("kind", *OF_PATHS_ALONE)}
+    encoder, decoder = HALVES[check_choice("network of an autoencoder", network.get("kind"), HALVES)]
+    taken = [name for name, it in inspect.signature(encoder).parameters.items() if it.kind is it.KEYWORD_ONLY]
+    for name in sizes:
+        check_choice("setting of the network", name, taken)
+    return encoder(shape, num_features, num_outputs, **sizes), decoder(shape, latent_dim, num_params, **sizes)
+
+
+def num_levels(height: int, width: int, layers: int) -> int:
+    """Resolutions of an autoencoder of images.
+
+    >>> from mac_policy.rows.baselines.autoencoder import num_levels
+    >>> num_levels(28, 28, 1), num_levels(32, 32, 1), num_levels(64, 64, 2)
+    (3, 3, 4)
+    """
+    levels = 1
+    while (height | width) % 2 == 0 and (levels < layers or min(height, width) > SMALLEST):
+        height, width, levels = height // 2, width // 2, levels + 1
+    if levels < layers:
+        raise ValueError(f"layers is {layers}: the image's sides can be halved {levels - 1} times only")
+    return levels

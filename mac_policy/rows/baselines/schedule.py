@@ -1,0 +1,97 @@
+"""Noise schedules of diffusion, in closed form, and the walk of RePaint through them.
+
+x_t = sqrt(s_t) x_0 + sqrt(1 - s_t) noise with s_0 = 1 falling to about 0 (alpha-bar in Ho et al. 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from mac_policy.common.checks import check_choice, check_count
+
+ScheduleKind = Literal["linear", "cosine"]
+LARGEST_BETA = 0.999
+
+
+class Schedule(NamedTuple):
+    """Times 0..T, and the time of the whole schedule that each of them is (what a network is told)."""
+
+    signal: Tensor  # (T+1,) float64: s_t
+    told: Tensor  # (T+1,) long
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.signal) - 1
+
+    def beta(self, t: Tensor) -> Tensor:
+        """The variance that step t adds to x_{t-1}."""
+        return 1 - self.signal[t] / self.signal[t - 1]
+
+    def posterior_variance(self, t: Tensor) -> Tensor:
+        """Of q(x_{t-1} | x_t, x_0)."""
+        return self.beta(t) * (1 - self.signal[t - 1]) / (1 - self.signal[t])
+
+    def posterior_mean(self, x0: Tensor, xt: Tensor, t: Tensor) -> Tensor:
+        """Of q(x_{t-1} | x_t, x_0); t (B,), x (B, N)."""
+        before, now, beta = self.signal[t - 1], self.signal[t], self.beta(t)
+        of_x0 = before.sqrt() * beta / (1 - now)
+        of_xt = (1 - beta).sqrt() * (1 - before) / (1 - now)
+        return of_x0.to(x0.dtype)[:, None] * x0 + of_xt.to(x0.dtype)[:, None] * xt
+
+    def noised(self, x: Tensor, noise: Tensor, start: int, end: Tensor) -> Tensor:
+        """x_end (B, N) from x_start, start <= end (B,)."""
+        kept = (self.signal[end] / self.signal[start])[:, None]
+        return kept.sqrt().to(x.dtype) * x + (1 - kept).sqrt().to(x.dtype) * noise
+
+    def respaced(self, steps: int) -> Schedule:
+        """`steps` of the times, evenly spread, the last one among them; fewer where there are not so many."""
+        steps = min(steps, self.num_steps)
+        kept = torch.linspace(0, self.num_steps, steps + 1, dtype=torch.float64, device=self.told.device).round().long()
+        return Schedule(self.signal[kept], self.told[kept])
+
+
+def make_schedule(num_steps: int, kind: str = "linear") -> Schedule:
+    """'linear': beta from 0.0001 to 0.02 in 1000 steps (Ho et al. 2020), and as much noise in fewer; 'cosine' (Nichol
+    and Dhariwal 2021).
+
+    >>> from mac_policy.rows.baselines.schedule import make_schedule
+    >>> [round(float(s), 3) for s in make_schedule(1000).signal[[0, 250, 500, 1000]]]
+    [1.0, 0.524, 0.079, 0.0]
+    """
+    check_count("num_steps", num_steps)
+    check_choice("schedule", kind, get_args(ScheduleKind))
+    if kind == "linear":
+        beta = torch.linspace(1e-4, 0.02, num_steps, dtype=torch.float64) * (1000 / num_steps)
+    else:
+        angle = (torch.arange(num_steps + 1, dtype=torch.float64) / num_steps + 0.008) / 1.008 * (math.pi / 2)
+        signal = angle.cos().square()
+        beta = 1 - signal[1:] / signal[:-1]
+    signal = torch.cat([torch.ones(1, dtype=torch.float64), (1 - beta.clamp(max=LARGEST_BETA)).cumprod(0)])
+    return Schedule(signal, torch.arange(num_steps + 1))
+
+
+def downwards(num_steps: int) -> list[int]:
+    """The times of plain sampling: T, T-1, ..., 0."""
+    return list(range(num_steps, -1, -1))
+
+
+def repaint_times(num_steps: int, jump_length: int, resamplings: int) -> list[int]:
+    """The times that RePaint walks through (Lugmayr et al. 2022): at every `jump_length`-th time it goes back up by as
+    much and down again, until it has gone down `resamplings` times.
+
+    >>> from mac_policy.rows.baselines.schedule import repaint_times
+    >>> repaint_times(5, 2, 2)
+    [5, 4, 3, 2, 4, 3, 2, 1, 0, 2, 1, 0]
+    """
+    left = dict.fromkeys(range(0, num_steps - jump_length, jump_length), resamplings - 1)
+    times = [num_steps]
+    while times[-1] > 0:
+        times.append(times[-1] - 1)
+        if left.get(times[-1], 0) > 0:
+            left[times[-1]] -= 1
+            times.append(times[-1] + jump_length)
+    return times

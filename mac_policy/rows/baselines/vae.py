@@ -1,0 +1,51 @@
+"""The plain variational autoencoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mac_policy.core.heads import Head
+from mac_policy.rows.baselines.latent import LatentModel
+
+
+class VAE(LatentModel):
+    """A variational autoencoder (Kingma and Welling 2014), trained on whole rows by the ELBO.
+
+    shape, levels, head: as `Baseline`; network: kind and sizes of an any-order network, whose halves become encoder
+    and decoder. The encoder knows of no holes: what is not seen enters as zero, as usual where a plain VAE is asked
+    with parts of a row. prior_share: of the importance samples, drawn from the prior.
+
+    >>> import torch
+    >>> from mac_policy.rows.baselines import VAE
+    >>> from mac_policy.core.heads import Gaussian
+    >>> vae = VAE((9,), None, Gaussian(), {"kind": "mlp", "width": 32, "depth": 3})
+    >>> seen = torch.arange(9) < 4
+    >>> vae.log_prob(torch.zeros(2, 9), ~seen, seen)["model"].shape
+    torch.Size([2])
+    >>> vae.impute(torch.zeros(2, 9), seen, num_samples=5).shape
+    torch.Size([2, 5, 9])
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        levels: int | None,
+        head: Head,
+        network: Mapping[str, Any] | None = None,
+        *,
+        latent_dim: int = 8,
+        importance_samples: int = 1000,
+        prior_share: float = 0.25,
+    ) -> None:
+        super().__init__(
+            shape,
+            levels,
+            head,
+            network,
+            latent_dim=latent_dim,
+            importance_samples=importance_samples,
+            training_samples=1,
+            prior_share=prior_share,
+            hide=False,
+        )

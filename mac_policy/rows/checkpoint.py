@@ -1,0 +1,103 @@
+"""A trained arm as a folder: config.json (plain JSON) and model.safetensors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from mac_policy.common import files as atomic
+from mac_policy.common.checks import check_choice
+from mac_policy.common.provenance import versions
+from mac_policy.policies.checkpoint import CheckpointError
+from mac_policy.rows.model import RowModel
+from mac_policy.rows.spec import ModelSpec, build
+
+SCHEMA = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+KEYS = ("schema", "spec", "dataset", "versions", "training", "identity")
+
+
+def save(
+    model: RowModel,
+    spec: ModelSpec,
+    folder: Path,
+    dataset: Mapping[str, Any],
+    training: Mapping[str, Any],
+    identity: Mapping[str, Any],
+) -> Path:
+    """Write the folder, each file atomically; config.json last, so that what it says is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "schema": SCHEMA,
+        "spec": spec.as_dict(),
+        "dataset": dict(dataset),
+        "versions": versions(),
+        "training": dict(training),
+        "identity": dict(identity),
+    }
+    atomic.write_tensors(folder / WEIGHTS, model.state_dict())
+    atomic.write_text(folder / CONFIG, json.dumps(config, indent=2, allow_nan=False) + "\n")
+    return folder
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """config.json of an arm's folder, checked for its schema and keys."""
+    path = Path(folder) / CONFIG
+    try:
+        config: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{Path(folder)} is no folder of a trained arm: it holds no {CONFIG}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is not JSON: {error}") from error
+    missing = [key for key in KEYS if not isinstance(config, dict) or key not in config]
+    if missing:
+        raise CheckpointError(f"{path} lacks the key {missing[0]!r}: is this the folder of an arm of a benchmark?")
+    if config["schema"] != SCHEMA:
+        raise CheckpointError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
+    return config
+
+
+def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[RowModel, ModelSpec]:
+    """A trained arm, ready to be asked; needs neither its data set nor the configuration it was trained with."""
+    folder = Path(folder)
+    config = read_config(folder)
+    try:
+        spec = spec_from(config["spec"])
+        model = build(spec)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+    try:
+        model.load_state_dict(atomic.read_tensors(folder / WEIGHTS))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{folder} holds no {WEIGHTS}") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{folder / WEIGHTS} is truncated or damaged: {error}") from error
+    except RuntimeError as error:
+        raise CheckpointError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {error}") from error
+    return model.to(device).eval(), spec
+
+
+def load_of_images(folder: Path) -> tuple[RowModel, ModelSpec]:
+    """The same of an arm for images; ValueError for any other."""
+    model, spec = load(folder)
+    if len(spec.shape) != 3 or spec.levels is None:
+        raise ValueError(f"{folder} is no arm for images, but for rows of shape {spec.shape}")
+    return model, spec
+
+
+def load_arms(run: Path, seed: int, arms: Sequence[str] | None = None) -> dict[str, tuple[RowModel, ModelSpec]]:
+    """The trained arms of a benchmark's folder by name, in the order asked for (by default all that are there)."""
+    there = [path.parent.name.removesuffix(f"-s{seed}") for path in sorted(run.glob(f"*-s{seed}/{CONFIG}"))]
+    if not there:
+        raise CheckpointError(f"{run} holds no trained arm of seed {seed}: no <arm>-s{seed}/{CONFIG}")
+    return {check_choice("trained arm", arm, there): load(run / f"{arm}-s{seed}") for arm in arms or there}
+
+
+def spec_from(values: Mapping[str, Any]) -> ModelSpec:
+    """The inverse of `ModelSpec.as_dict`."""
+    return ModelSpec(**{**values, "shape": tuple(values["shape"])})

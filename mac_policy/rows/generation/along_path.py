@@ -1,0 +1,136 @@
+"""How an image comes about along its path, and what the model expects of the rest meanwhile (SFARM, Fig. 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mac_policy.common.checks import check_count, check_positive
+from mac_policy.core.networks import PathNetwork
+from mac_policy.core.question import in_fewer_steps
+from mac_policy.rows.baselines import Baseline
+from mac_policy.rows.generation.infill import GREY
+from mac_policy.rows.model import RowModel
+from mac_policy.training.streams import stream
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is drawn.
+
+    images: how many; moments: when they are looked at, the first with nothing active and the last with all;
+    steps: network passes of the drawing.
+    """
+
+    images: int = 4
+    moments: int = 8
+    steps: int = 128
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("images", self.images)
+        check_count("moments", self.moments, 2)
+        check_count("steps", self.steps)
+        check_positive("temperature", self.temperature)
+        check_count("seed", self.seed, 0)
+
+
+class Moments(NamedTuple):
+    """Images at several moments of their path."""
+
+    active: Tensor  # (M, B, N) bool: what is there, none of it at first and all at last
+    values: Tensor  # (M, B, N) of what is active, 0 elsewhere
+    means: Tensor  # (M, B, N) float: what is active, and of all else the mean the model gives it next
+
+
+@torch.no_grad()
+def generation(model: RowModel, asked: Generation) -> Moments:
+    """Images drawn along one path each, looked at after equal shares of its steps. Looking costs passes of its own.
+
+    Between two moments `model.sample` draws what becomes active then, in as many passes as there are steps.
+    """
+    steps, number = step_of_each(model, asked)
+    generator = stream(asked.seed, "generation")
+    x = torch.zeros(asked.images, model.num_variables, dtype=torch.uint8)
+    active = torch.zeros_like(x, dtype=torch.bool)
+    found = []
+    reached = 0
+    for moment in range(asked.moments):
+        end = number * moment // (asked.moments - 1)
+        if end > reached:
+            later = steps >= end
+            x = model.sample(
+                x, active, missing=later, steps=end - reached, temperature=asked.temperature, generator=generator
+            )
+            x, active, reached = x.masked_fill(later, 0), ~later, end
+        found.append((active, x, expected(model, x, active)))
+    return Moments(*(torch.stack(parts) for parts in zip(*found, strict=True)))
+
+
+def step_of_each(model: RowModel, asked: Generation) -> tuple[Tensor, int]:
+    """The pass 0, 1, ... in which each variable of each image is drawn (B, N), and how many passes there are."""
+    query = torch.ones(asked.images, model.num_variables, dtype=torch.bool)
+    ranks = model.factorization.ranks(query, ~query, stream(asked.seed, "path"))
+    steps = in_fewer_steps(ranks, query, asked.steps)
+    number = 1 + int(steps.max())
+    if asked.moments > number + 1:
+        raise ValueError(
+            f"moments={asked.moments} are too many for {number} network passes, which have {number + 1} with their "
+            f"beginning: take fewer moments{' or more steps' if number == asked.steps else ''}"
+        )
+    return steps, number
+
+
+def expected(model: RowModel, x: Tensor, active: Tensor) -> Tensor:
+    """What is active as it is, and the mean of every other variable given that (B, N).
+
+    Channels that a head draws in turns have their means given the means of those before, near those of their samples.
+    Asked without those before, their parameters are of a remainder: the colours would be wrong by far.
+    """
+    any_order, mode = model.model, model.factorization.path_mode(len(x))
+    if isinstance(any_order.network, PathNetwork) or any_order.head.num_turns == 1:
+        means = any_order.conditionals(x, active, mode=mode, factorization=model.factorization).mean
+        return torch.where(active, x.to(means.dtype), means)
+    head, variables = any_order.head, torch.arange(x.shape[1])
+    params = any_order.network(head.features(x), active, None, mode)
+    filled, before = x.to(params.dtype), torch.zeros_like(active)
+    turns = head.turn(variables, x.shape[1])
+    for turn in range(head.num_turns):
+        now = turns == turn
+        means = head(head.after(params, filled, before)[:, now], variables=variables[now]).mean
+        filled[:, now] = torch.where(active[:, now], filled[:, now], means)
+        before[:, now] = True
+    return filled
+
+
+def check_path(model: RowModel | Baseline, arm: str) -> RowModel:
+    """The model, if it draws an image variable after variable."""
+    if isinstance(model, Baseline):
+        raise ValueError(f"an arm {arm} has no path from pixel to pixel: take an any-order one, such as sfarm")
+    return model
+
+
+def generation_rows(moments: Moments, levels: int) -> dict[str, Tensor]:
+    """The rows of a picture by name (M, N), two for each image: what is active, the rest in grey; and the means."""
+    grey = GREY / 255 * (levels - 1)
+    states = moments.values.float().masked_fill(~moments.active, grey)
+    means = moments.means.float().clamp(0, levels - 1)
+    rows: dict[str, Tensor] = {}
+    for image in range(states.shape[1]):
+        rows |= {f"{image + 1} active": states[:, image], f"{image + 1} mean": means[:, image]}
+    return rows
+
+
+def shares(moments: Moments) -> list[str]:
+    """The share of variables that is active at each moment.
+
+    >>> import torch
+    >>> from mac_policy.rows.generation.along_path import Moments, shares
+    >>> shares(Moments(torch.tensor([[[False, False]], [[True, False]]]), torch.zeros(2, 1, 2), torch.zeros(2, 1, 2)))
+    ['0%', '50%']
+    """
+    return [f"{float(active.float().mean()):.0%}" for active in moments.active]

@@ -1,0 +1,133 @@
+"""A small classifier of images whose features say how alike two sets of images are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from mac_policy.common.checks import check_count
+from mac_policy.core.networks.unet import check_shape
+from mac_policy.rows.sets.labels import NUM_CLASSES, load_labels
+from mac_policy.rows.sets.row_set import Rows, RowSet
+from mac_policy.training.streams import Shuffle
+
+ROWS_AT_ONCE = 256
+
+
+class FeatureNetwork(nn.Module):
+    """Three convolutions, the first two followed by halving, and a layer over the means of 4 x 4 parts of the image.
+
+    shape: (channels, height, width) of the images; levels: their values are 0..levels-1.
+
+    >>> import torch
+    >>> from mac_policy.rows.generation.feature_network import FeatureNetwork
+    >>> FeatureNetwork((1, 28, 28), 256).features(torch.zeros(2, 784)).shape
+    torch.Size([2, 64])
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        levels: int,
+        *,
+        num_features: int = 64,
+        width: int = 16,
+        num_classes: int = NUM_CLASSES,
+    ) -> None:
+        super().__init__()
+        self.shape = check_shape(tuple(shape))  # type: ignore[arg-type]
+        self.levels = check_count("levels", levels, 2)
+        self.num_features = check_count("num_features", num_features)
+        check_count("width", width)
+        self.layers = nn.Sequential(
+            nn.Conv2d(self.shape[0], width, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(width, 2 * width, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(2 * width, 2 * width, 3, padding=1),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(4),
+            nn.Flatten(),
+            nn.Linear(32 * width, num_features),
+            nn.ReLU(),
+        )
+        self.classes = nn.Linear(num_features, num_classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Rows (B, N) of values 0..levels-1 to (B, num_features)."""
+        pixels = x.reshape(-1, *self.shape).to(self.classes.weight.dtype)
+        out: Tensor = self.layers(pixels * (2 / (self.levels - 1)) - 1)
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of the classes, (B, num_classes)."""
+        out: Tensor = self.classes(self.features(x))
+        return out
+
+    @torch.no_grad()
+    def features_of(self, rows: Rows | Tensor) -> Tensor:
+        """Of many rows, few at once: (S, num_features) in float64."""
+        starts = range(0, len(rows), ROWS_AT_ONCE)
+        parts = [self.features(_tensor(rows, slice(start, start + ROWS_AT_ONCE))) for start in starts]
+        return torch.cat(parts).double()
+
+    @torch.no_grad()
+    def accuracy(self, rows: Rows | Tensor, labels: NDArray[np.uint8]) -> float:
+        """The share of rows whose class is found."""
+        guess = self.classes(self.features_of(rows).to(self.classes.weight.dtype)).argmax(1)
+        return float((guess == torch.from_numpy(labels.astype(np.int64))).double().mean())
+
+
+def train_feature_network(
+    rows: RowSet, *, levels: int | None = None, steps: int = 1000, batch_size: int = 64, seed: int = 0, width: int = 16
+) -> tuple[FeatureNetwork, float]:
+    """A network trained on the classes of the training images, and its accuracy on the test images.
+
+    levels: fewer than the set's own coarsen the images first (2: MNIST cut at the middle, for models of its
+    binarisation). The same seed gives the same network; the global random state is left as it was.
+
+    >>> from mac_policy.rows.sets.registry import load_rows
+    >>> network, accuracy = train_feature_network(load_rows("mnist"))  # doctest: +SKIP
+    """
+    labels = load_labels(rows)
+    own = rows.levels or 256
+    levels = own if levels is None else check_count("levels", levels, 2)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = FeatureNetwork(rows.shape, levels, width=width)
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=check_count("steps", steps))
+    shuffle = Shuffle(len(rows.train), batch_size, seed)
+    for step in range(steps):
+        index = shuffle.batch(step).numpy()
+        x, y = coarsened(_tensor(rows.train, index), own, levels), labels.train[index].astype(np.int64)
+        optimizer.zero_grad()
+        cross_entropy(network(x), torch.from_numpy(y)).backward()
+        optimizer.step()
+        schedule.step()
+    network.eval().requires_grad_(False)
+    test = coarsened(_tensor(rows.test, slice(0, len(rows.test))), own, levels)
+    return network, network.accuracy(test, labels.test)
+
+
+def coarsened(x: Tensor, own: int, levels: int) -> Tensor:
+    """Values 0..own-1 as the nearest of `levels` equal bins, 0..levels-1.
+
+    >>> import torch
+    >>> from mac_policy.rows.generation.feature_network import coarsened
+    >>> coarsened(torch.tensor([0, 127, 128, 255]), 256, 2)
+    tensor([0, 0, 1, 1])
+    """
+    return x if levels == own else x.long() * levels // own
+
+
+def _tensor(rows: Rows | Tensor, index: slice | NDArray[np.int64]) -> Tensor:
+    found = rows[index]
+    return found if isinstance(found, Tensor) else torch.from_numpy(np.array(found))  # a copy: files may be mapped

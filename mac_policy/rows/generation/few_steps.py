@@ -1,0 +1,189 @@
+"""How samples of images suffer from fewer network passes (SFARM, Fig. 7 and 8)."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mac_policy.common import files as atomic
+from mac_policy.common.checks import check_choice, check_count, check_list, check_positive
+from mac_policy.demonstrations.digest import file_sha256
+from mac_policy.rows.baselines import Baseline
+from mac_policy.rows.checkpoint import WEIGHTS
+from mac_policy.rows.generation.feature_distance import feature_distance
+from mac_policy.rows.generation.feature_network import FeatureNetwork, coarsened, train_feature_network
+from mac_policy.rows.likelihoods.evaluate import row_tensor
+from mac_policy.rows.model import RowModel
+from mac_policy.rows.sets.labels import LABELLED
+from mac_policy.rows.sets.registry import load_rows
+from mac_policy.rows.sets.row_set import RowSet
+from mac_policy.training.streams import stream
+
+ROWS_AT_ONCE = 50  # drawn together, from random numbers of their own
+CLASSES_OF = {"binarized_mnist": "mnist"}  # the set whose classes the features are trained on, where it is another
+
+
+@dataclass(frozen=True)
+class FewSteps:
+    """What is drawn and how it is measured.
+
+    steps: numbers of network passes; samples: images for each of them, of which `shown` are in the picture;
+    feature_steps: training steps of the classifier.
+    """
+
+    steps: tuple[int, ...]
+    samples: int
+    feature_steps: int
+    shown: int = 10
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for number in check_list("steps", self.steps):
+            check_count("each of steps", number)
+        if not self.steps:
+            raise ValueError("steps=[] names no number of network passes: write some, such as steps=[2,8,32]")
+        check_count("samples", self.samples, 2)
+        check_count("feature_steps", self.feature_steps)
+        check_count("shown", self.shown)
+        check_positive("temperature", self.temperature)
+        check_count("seed", self.seed, 0)
+
+
+class Drawn(NamedTuple):
+    """Images of a model."""
+
+    samples: Tensor  # (S, N)
+    seconds: float  # that drawing them took, when they were drawn
+
+
+def possible_steps(model: RowModel | Baseline, steps: Iterable[int]) -> list[int]:
+    """The different numbers of steps, the smallest first, each no more than an image drawn by the model can take."""
+    if isinstance(model, Baseline):
+        most = model.most_steps
+    else:
+        query = torch.ones(1, model.num_variables, dtype=torch.bool)
+        most = 1 + int(model.factorization.ranks(query, ~query, stream(0, "steps")).max())
+    if most is None:
+        raise ValueError(
+            f"steps mean nothing to a {type(model).__name__}, which draws an image at once: take an arm with steps"
+        )
+    return sorted({min(number, most) for number in steps})
+
+
+def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: int) -> Tensor:
+    """Images drawn from nothing in at most `steps` passes each, (count, N)."""
+    parts = []
+    for start in range(0, count, ROWS_AT_ONCE):
+        nothing = torch.zeros(min(ROWS_AT_ONCE, count - start), model.num_variables, dtype=torch.uint8)
+        parts.append(
+            model.sample(
+                nothing,
+                torch.zeros_like(nothing, dtype=torch.bool),
+                steps=steps,
+                temperature=temperature,
+                generator=stream(seed, f"samples in {steps} steps", start),
+            )
+        )
+    return torch.cat(parts)
+
+
+def drawn_once(
+    model: RowModel, arm: Path, folder: Path, count: int, steps: int, *, temperature: float, seed: int
+) -> Drawn:
+    """The same, kept in the folder: read again where the weights and all that was asked are the same."""
+    path = folder / f"samples-{steps}.safetensors"
+    facts = {"weights": file_sha256(arm / WEIGHTS), "count": count, "temperature": temperature, "seed": seed}
+    kept = _kept(path, facts)
+    if kept is None:
+        begun = time.perf_counter()
+        samples = draw(model, count, steps, temperature=temperature, seed=seed)
+        kept = Drawn(samples, time.perf_counter() - begun)
+        folder.mkdir(parents=True, exist_ok=True)
+        told = {"facts": json.dumps(facts), "seconds": json.dumps(kept.seconds)}
+        atomic.write_tensors(path, {"samples": kept.samples}, told)
+    return kept
+
+
+def _kept(path: Path, facts: Mapping[str, Any]) -> Drawn | None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = file.metadata() or {}
+            if "seconds" in told and json.loads(told.get("facts", "null")) == facts:
+                return Drawn(file.get_tensor("samples"), json.loads(told["seconds"]))
+    except (FileNotFoundError, SafetensorError):
+        pass
+    return None
+
+
+def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:
+    """A classifier of these images, or of those they were made from, and its accuracy."""
+    name = set_with_classes(rows)
+    labelled = rows if name == rows.name else load_rows(name, root)
+    return train_feature_network(labelled, levels=rows.levels, steps=steps)
+
+
+def set_with_classes(rows: RowSet) -> str:
+    """The name of the data set that has classes of these images, if there is one."""
+    return check_choice("data set with classes", CLASSES_OF.get(rows.name, rows.name), LABELLED)
+
+
+def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowSet) -> dict[str, Any]:
+    """From the samples to as many test images, and from these to as many others: the least to be reached."""
+    real, others = two_sets(rows, len(next(iter(samples.values()))))
+    return {
+        "steps": {str(steps): feature_distance(network, drawn, real) for steps, drawn in samples.items()},
+        "between_test_images": feature_distance(network, others, real),
+    }
+
+
+def two_sets(rows: RowSet, count: int) -> tuple[Tensor, Tensor]:
+    """Twice as many test images, none of them in both sets, drawn once and for all from the whole file: the ends of
+    a file may be by different writers."""
+    drawn = torch.randperm(len(rows.test), generator=stream(0, "test images"))[: check_samples(count, rows) * 2].numpy()
+    return as_levels(rows, drawn[:count]), as_levels(rows, drawn[count:])
+
+
+def check_samples(count: int, rows: RowSet) -> int:
+    """The number of samples, if there are twice as many test images to measure them with."""
+    if 2 * count > len(rows.test):
+        most = len(rows.test) // 2
+        raise ValueError(
+            f"samples={count} want {2 * count} test images, there are {len(rows.test)}: at most {most} are measured"
+        )
+    return count
+
+
+def as_levels(rows: RowSet, index: NDArray[np.int64]) -> Tensor:
+    """Test images as a tensor (S, N) of their own levels."""
+    return coarsened(row_tensor(rows.test, np.sort(index)), rows.levels or 256, rows.levels or 256)
+
+
+def write_distances(path: Path, found: Mapping[str, Any], about: str) -> Path:
+    """A PNG of the distance against the number of steps."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    steps: Sequence[int] = [int(step) for step in found["steps"]]
+    axes.plot(steps, list(found["steps"].values()), marker="o", label="samples")
+    axes.axhline(found["between_test_images"], color="grey", ls="--", label="other test images")
+    axes.set(xscale="log", xlabel="steps", ylabel="distance to test images", title=about)
+    axes.title.set_fontsize(8)
+    axes.legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    atomic.write_bytes(path, buffer.getvalue())
+    return path

@@ -1,0 +1,130 @@
+"""Training an any-order model on a table with holes, quietly and in memory."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from mac_policy.common.checks import check_choice
+from mac_policy.rows.model import Draws, RowModel
+from mac_policy.rows.spec import ModelSpec, build
+from mac_policy.training.divergence import TrainingDiverged
+from mac_policy.training.memory import MemoryRun
+from mac_policy.training.settings import TrainSettings
+from mac_policy.training.streams import stream
+
+ARM = {"uniform": "ardm", "mac": "mac-both"}  # what the user calls a factorisation: the arm that has it
+DEVICES = ("cpu", "auto", "cuda", "gpu", "mps", "tpu")
+FEWEST_HELD_OUT = 10
+MIN_LOG_STD = -3.0  # 0.05 standard deviations: a table's round numbers are no densities
+VALIDATION_QUESTIONS = 2048  # asked of the held-out rows at each validation, the same each time
+
+_GLOBAL_STATE = threading.Lock()
+"""Held by who sets torch's global generator, which layers draw from: fits in several threads come one after another."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides the weights, besides the table and the seed."""
+
+    factorization: str
+    width: int
+    depth: int
+    num_components: int
+    dropout: float
+    noise: float
+    validation: float
+    training: TrainSettings
+
+    def spec(self, num_variables: int) -> ModelSpec:
+        return ModelSpec(
+            ARM[self.factorization],
+            (num_variables,),
+            None,
+            {"kind": "mlp", "residual": True, "width": self.width, "depth": self.depth, "dropout": self.dropout},
+            {"kind": "mixture", "num_components": self.num_components, "min_log_std": MIN_LOG_STD},
+        )
+
+
+class TableRun(MemoryRun[RowModel]):
+    """The run of an imputer's model on standardised rows (R, N), NaN = missing, some of which are held out."""
+
+    def __init__(self, model: RowModel, rows: Tensor, recipe: Recipe, seed: int, fabric: Fabric, quiet: bool) -> None:
+        self.train_rows, self.held_out = hold_out(rows, recipe.validation, seed)
+        self.noise = recipe.noise
+        super().__init__(
+            model,
+            len(self.train_rows),
+            recipe.training,
+            Path(),
+            name="imputer",
+            identity={},
+            seed=seed,
+            fabric=fabric,
+            quiet=quiet,
+        )
+
+    def inputs(self, step: int) -> tuple[Any, ...]:
+        x = self.train_rows[self.shuffle.batch(step)]
+        x = x + self.noise * torch.randn(x.shape, generator=stream(self.seed, "noise", step))
+        return self._asked(x, self.model.draw(len(x), stream(self.seed, "draws", step)))
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """The loss on held-out rows, asked the same questions each time."""
+        if len(self.held_out) == 0:
+            return {}
+        x = self.held_out.repeat(-(-VALIDATION_QUESTIONS // len(self.held_out)), 1)
+        draws = self.model.draw(len(x), stream(self.seed, "validation"))
+        mode = self.average.training
+        loss = self.average.eval()(*self._asked(x, draws))
+        self.average.train(mode)
+        return {"validation_loss": float(loss)}
+
+    def _asked(self, x: Tensor, draws: Draws) -> tuple[Any, ...]:
+        """What the model's loss takes: what is missing is never seen and never asked."""
+        x = x.to(self.fabric.device)
+        return x, draws.to(self.fabric.device), None, 1.0, x.isnan()
+
+
+def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train on and rows to choose the weights by, at random; none where they would be too few to tell."""
+    count = round(share * len(rows))
+    if count < FEWEST_HELD_OUT:
+        return rows, rows[:0]
+    order = torch.randperm(len(rows), generator=stream(seed, "held out"))
+    return rows[order[count:]], rows[order[:count]]
+
+
+def trained_model(rows: Tensor, recipe: Recipe, seed: int, *, quiet: bool = True) -> tuple[RowModel, TableRun]:
+    """A model of standardised rows (R, N), NaN = missing, ready to be asked in double precision; and its run."""
+    settings = recipe.training
+    fabric = Fabric(accelerator=settings.accelerator, devices=1, precision=settings.fabric_precision())
+    with _GLOBAL_STATE, torch.random.fork_rng():
+        model = build(recipe.spec(rows.shape[1]), seed)
+        torch.manual_seed(seed)  # dropout draws from the global state
+        run = TableRun(model, rows, recipe, seed, fabric, quiet)
+        try:
+            run.go()
+        except TrainingDiverged as error:
+            raise RuntimeError(
+                f"the training left the numbers at step {error.step} of {settings.steps}: "
+                f"a learning_rate below {settings.learning_rate:g} may help"
+            ) from None
+    return run.average.cpu().double().eval().requires_grad_(False), run
+
+
+def check_device(name: Any) -> str:
+    """The name of a device that is there to train on."""
+    check_choice("device", name, DEVICES)
+    try:
+        Fabric(accelerator=name, devices=1)
+    except (RuntimeError, ValueError, ModuleNotFoundError) as error:
+        raise ValueError(f"device {name!r} is not there to train on: {error}") from None
+    return str(name)

@@ -1,0 +1,86 @@
+"""Likelihoods of rows, shared out over all processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mac_policy.rows.likelihoods.queries import Queries
+from mac_policy.rows.model import RowModel
+from mac_policy.rows.sets.row_set import Rows
+from mac_policy.training.streams import stream
+
+CHUNK = 32  # rows whose random numbers are drawn together: results do not depend on the number of processes
+
+
+def log_likelihoods(
+    model: RowModel,
+    rows: Rows,
+    queries: Queries,
+    *,
+    fabric: Fabric,
+    seed: int = 0,
+    orders: int = 1,
+    steps: int = 0,
+) -> dict[str, Tensor]:
+    """log p(x_query | x_given) in nats of as many rows as there are queries, by every density of the model: (R,).
+
+    The rows are `some_rows`, in full precision whatever the training's.
+
+    Random orders depend on `seed`, the steps of an estimate (`steps` > 0) do not: arms are compared at the same ones.
+    """
+    count = len(queries.query)
+    training = model.training
+    model.eval()
+    totals: dict[str, Tensor] = {}
+    index = some_rows(len(rows), count)
+    starts = range(0, count, CHUNK)
+    for chunk in range(fabric.global_rank, len(starts), fabric.world_size):
+        here = slice(starts[chunk], min(starts[chunk] + CHUNK, count))
+        found = model.log_prob(
+            row_tensor(rows, index[here]).to(fabric.device),
+            queries.query[here].to(fabric.device),
+            queries.given[here].to(fabric.device),
+            generator=stream(seed, "orders", chunk),
+            orders=orders,
+            steps=steps or None,
+            step_generator=stream(0, "steps", chunk),
+        )
+        for name, values in found.items():
+            totals.setdefault(name, torch.zeros(count, dtype=torch.float64))[here] = values.double().cpu()
+    model.train(training)
+    return _gathered(model, totals, count, fabric)
+
+
+def _gathered(model: RowModel, totals: Mapping[str, Tensor], count: int, fabric: Fabric) -> dict[str, Tensor]:
+    """The sum over the processes, of which each has filled its own rows."""
+    found: dict[str, Tensor] = {}
+    for name in model.densities:
+        mine = totals.get(name, torch.zeros(count, dtype=torch.float64)).to(fabric.device)
+        found[name] = fabric.all_reduce(mine, reduce_op="sum").cpu()  # type: ignore[union-attr]
+    return found
+
+
+def some_rows(available: int, count: int) -> NDArray[np.int64]:
+    """Which rows of a split are looked at: all, or so many drawn once and for all.
+
+    Neighbours in a file may be of one writer, one article or one hour: the first rows are no sample.
+
+    >>> from mac_policy.rows.likelihoods.evaluate import some_rows
+    >>> some_rows(3, 3), len(set(some_rows(1000, 10).tolist()))
+    (array([0, 1, 2]), 10)
+    """
+    if count >= available:
+        return np.arange(available)
+    drawn = torch.randperm(available, generator=stream(0, "rows"))[:count]
+    return np.sort(drawn.numpy())
+
+
+def row_tensor(rows: Rows, index: NDArray[np.int64]) -> Tensor:
+    """Rows as a tensor (B, N) of their own type."""
+    return torch.from_numpy(np.ascontiguousarray(rows[index]))

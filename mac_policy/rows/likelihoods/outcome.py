@@ -1,0 +1,159 @@
+"""What one trained arm scored on the test rows, kept beside it so that it is asked once."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mac_policy.common import files as atomic
+from mac_policy.rows.baselines.latent import LatentModel
+from mac_policy.rows.likelihoods.evaluate import log_likelihoods
+from mac_policy.rows.likelihoods.queries import QUERIES, EvaluationSettings, Queries, evaluation_queries
+from mac_policy.rows.likelihoods.training import LIKELIHOOD
+from mac_policy.rows.model import RowModel
+from mac_policy.rows.sets.row_set import RowSet
+
+AT_RANDOM = "-at-random"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """log_likelihood: 'query.density' to the nats of each test row (R,); asked: query to how many variables each row
+    was asked for (R,); diverged: why there is no likelihood."""
+
+    arm: str
+    seed: int
+    steps: int = 0
+    seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    log_likelihood: Mapping[str, Tensor] | None = None
+    asked: Mapping[str, Tensor] | None = None
+    diverged: str | None = None
+
+    def metrics(self, num_variables: int, discrete: bool, in_nats: bool = False) -> dict[str, NDArray[np.float64]]:
+        """Test rows' numbers (R,) by name, of the head's own density under the query's name, of others behind it.
+
+        Discrete: bits, lower is better. 'joint' and 'marginal' are divided by the number N of variables (as the
+        papers do, whatever number a marginal asks for); 'conditional' and those 'per_asked' are bits for each variable
+        that was asked for. `in_nats` adds the joint in nats a row, the custom for binary images.
+        Real numbers: log-likelihoods in nats, higher is better.
+        """
+        found: dict[str, NDArray[np.float64]] = {}
+        for key, values in (self.log_likelihood or {}).items():
+            query, density = key.rsplit(".", 1)
+            name = query if density == "model" else f"{query}_{density.removeprefix('model-')}"
+            nats = values.numpy()
+            if not discrete:
+                found[name] = nats
+                continue
+            asked = (self.asked or {})[query].double().numpy()
+            if query in ("joint", "marginal"):
+                found[name] = -nats / (num_variables * math.log(2))
+            if name == "joint" and in_nats:
+                found["joint_nats"] = -nats
+            if query != "joint":
+                suffix = "_per_asked" if query == "marginal" else ""
+                found[f"{name}{suffix}"] = per_asked(-nats / math.log(2), asked)
+        return found
+
+
+def per_asked(bits: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers whose mean is sum(bits) / sum(asked), and whose spread is that of this ratio (to first order)."""
+    ratio = bits.sum() / asked.sum()
+    spread: NDArray[np.float64] = ratio + (bits - ratio * asked) / asked.mean()
+    return spread
+
+
+def evaluate(
+    model: RowModel,
+    rows: RowSet,
+    settings: EvaluationSettings,
+    folder: Path,
+    *,
+    fabric: Fabric,
+    arm: str,
+    seed: int,
+) -> Outcome:
+    """The likelihoods of the test rows, from the folder where they are already there."""
+    count = min(settings.rows or len(rows.test), len(rows.test))
+    said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
+    laters = {"missing": (), "queries": QUERIES, "importance_samples": 0, "whole_pixels": False}
+    for later, default in laters.items():
+        if said[later] == default:
+            del said[later]  # as facts were before there were such settings
+    of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.note}
+    facts = json.loads(json.dumps({"evaluation": said, "precision": "fp32", **of_rows}))
+    queries = evaluation_queries(count, rows.shape, settings)
+    if not model.any_query:
+        queries = {"joint": queries["joint"]}
+    found = fabric.broadcast(_kept(folder / LIKELIHOOD, facts) if fabric.is_global_zero else None)
+    if found is None:
+        found = _measured(model, rows, settings, queries, fabric, seed)
+        if fabric.is_global_zero:
+            tensors, seconds = found
+            atomic.write_tensors(
+                folder / LIKELIHOOD, tensors, {"facts": json.dumps(facts), "seconds": json.dumps(seconds)}
+            )
+    kept, seconds = found
+    # In the order of the queries, whatever order the file has them in.
+    tensors = {key: kept[key] for name in queries for key in kept if key.rsplit(".", 1)[0] == name}
+    asked = {name: query.query.sum(1) for name, query in queries.items()}
+    bad = next((key for key, values in tensors.items() if not bool(torch.isfinite(values).all())), None)
+    if bad is not None:
+        return Outcome(arm, seed, diverged=f"the likelihood of {bad.rsplit('.', 1)[0]} queries is no finite number")
+    return Outcome(arm, seed, evaluation_seconds=seconds, log_likelihood=tensors, asked=asked)
+
+
+def _measured(
+    model: RowModel, rows: RowSet, settings: EvaluationSettings, queries: Mapping[str, Any], fabric: Fabric, seed: int
+) -> tuple[dict[str, Tensor], float]:
+    begun = time.perf_counter()
+    tensors: dict[str, Tensor] = {}
+    if settings.importance_samples and isinstance(model, LatentModel):
+        model.importance_samples = settings.importance_samples
+    for name, asked in queries.items():
+        for suffix, asks in in_modes(model, asked).items():
+            values = log_likelihoods(
+                asks, rows.test, asked, fabric=fabric, seed=seed, orders=settings.orders, steps=settings.steps
+            )
+            tensors |= {f"{name}.{density}{end}": nats.clone() for density, nats in values.items() for end in suffix}
+    return tensors, time.perf_counter() - begun
+
+
+def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]:
+    """The model in the mode that fills last what is asked, and at random, by what their densities' names end with.
+
+    A model that has modes, but not this one, is asked once for both; one without modes as it is.
+    """
+    modes = getattr(model, "modes", ())
+    if asked.mode is None or not modes:
+        return {("",): model}
+    if asked.mode not in modes:
+        return {("", AT_RANDOM): model}
+    return {("",): model.in_mode(asked.mode), (AT_RANDOM,): model}
+
+
+def _kept(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Tensor], float] | None:
+    """What was measured before with the same settings; None where nothing was, or something else."""
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if json.loads(metadata.get("facts", "null")) != facts:
+                return None
+            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(metadata["seconds"])  # noqa: SIM118
+    except SafetensorError:
+        return None

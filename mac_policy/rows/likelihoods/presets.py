@@ -1,0 +1,131 @@
+"""From plain values (a benchmark, its preset, what a user changes) to a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from mac_policy.common.checks import check_choice, check_count, check_list, check_mapping
+from mac_policy.policies.settings import from_mapping
+from mac_policy.rows.checkpoint import read_config
+from mac_policy.rows.likelihoods.batches import Variation
+from mac_policy.rows.likelihoods.comparison import Comparison
+from mac_policy.rows.likelihoods.queries import EvaluationSettings
+from mac_policy.rows.likelihoods.training import Recipe
+from mac_policy.rows.methods import ARMS
+from mac_policy.rows.sets.registry import RANDOM_SPLITS, load_rows
+from mac_policy.rows.sets.row_set import RowSet
+from mac_policy.training.settings import TrainSettings
+
+KEYS = (
+    "data", "network", "path_network", "baselines", "head", "order", "regions", "training", "variation",
+    "energy_warmup", "evaluation", "seeds",
+)  # fmt: skip
+PLAIN = ("energy_warmup", "seeds")  # all other keys are mappings
+DATA_KEYS = ("name", "root", "download", "chunk", "train_rows", "valid_rows", "test_rows")
+
+
+def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The base of a benchmark, its preset over it, and a user's changes over both; None changes nothing.
+
+    >>> from mac_policy.rows.likelihoods.presets import chosen
+    >>> chosen({"base": {"training": {"clip": 1}}, "presets": {"cpu": {"training": {"steps": 5}}}}, "cpu")
+    {'training': {'clip': 1, 'steps': 5}}
+    """
+    preset = check_choice("preset", preset, benchmark["presets"])
+    for key, value in (changes or {}).items():
+        if key not in PLAIN and value is not None:
+            check_mapping(key, value)
+    found = merged(merged(benchmark.get("base") or {}, benchmark["presets"][preset]), changes or {})
+    for key in found:
+        check_choice("part of a benchmark", key, KEYS)
+    return found
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings merged key by key; anything else, but None, replaces what is under it. Another `kind` replaces all."""
+    out = dict(under)
+    for key, value in over.items():
+        below = out.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            another = "kind" in value and value["kind"] not in (None, below.get("kind"))
+            out[key] = merged({} if another else below, value)
+        elif value is not None:
+            out[key] = merged({}, value) if isinstance(value, Mapping) else value
+    return {key: value for key, value in out.items() if value is not None and value != {}}
+
+
+def make_comparison(
+    name: str,
+    values: Mapping[str, Any],
+    arms: Sequence[str],
+    folder: Path,
+    *,
+    seeds: Sequence[int] | None = None,
+    console: Console | None = None,
+) -> Comparison:
+    """The comparison that the `chosen` values describe. Nothing is read or downloaded before it runs."""
+    data = dict(values["data"])
+    for key in data:
+        check_choice("key in data", key, DATA_KEYS)
+    networks = {"set": values.get("network"), "path": values.get("path_network"), **baselines(values)}
+    recipe = Recipe(
+        training=from_mapping(TrainSettings, values["training"], "training settings"),
+        variation=from_mapping(Variation, values.get("variation") or {}, "variation"),
+        energy_warmup=values.get("energy_warmup", 0),
+        evaluation=from_mapping(EvaluationSettings, values.get("evaluation") or {}, "evaluation settings"),
+    )
+    return Comparison(
+        name=name,
+        load=partial(load_for_seed, data, console),
+        networks={kind: network for kind, network in networks.items() if network},
+        head=values["head"],
+        order=values.get("order") or {"kind": "lexicographic"},
+        recipe=recipe,
+        arms=tuple(check_list("arms", arms)),
+        seeds=tuple(check_list("seeds", values["seeds"] if seeds is None else seeds)),
+        folder=folder,
+        random_splits=data["name"] in RANDOM_SPLITS,
+        regions=values.get("regions") or {},
+    )
+
+
+def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every baseline on the benchmark's set network, with the settings that there are for it, else its defaults."""
+    said = values.get("baselines") or {}
+    names = [arm.network for arm in ARMS.values() if arm.is_baseline]
+    for name, settings in said.items():
+        check_mapping(f"baselines.{check_choice('baseline', name, names)}", settings)
+    return {name: {"kind": name, "network": values.get("network"), **said.get(name, {})} for name in names}
+
+
+def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -> RowSet:
+    """The rows that `data` names; tables without splits of their own are split by the seed."""
+    name = data["name"]
+    options: dict[str, Any] = {"split": seed} if name in RANDOM_SPLITS else {}
+    if "chunk" in data:
+        options["chunk"] = data["chunk"]
+    rows = load_rows(name, data.get("root"), download=data.get("download", False), console=console, **options)
+    limits = {split: data.get(f"{split}_rows") for split in ("train", "valid", "test")}
+    return rows.limited(**{split: count and check_count(f"{split}_rows", count) for split, count in limits.items()})
+
+
+def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
+    """The data that a trained arm was made for, in its split: all rows, whatever share it was trained on.
+
+    Other files than it was trained on are refused: what it has seen could be among their test rows.
+    """
+    described = read_config(folder)
+    name, trained_on = described["dataset"]["name"], described["dataset"]["sha256"]
+    data = {"name": name, "root": root} | ({"chunk": described["dataset"]["variables"]} if name == "text8" else {})
+    rows = load_for_seed(data, None, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
+    if rows.sha256 != trained_on:
+        raise ValueError(
+            f"{folder} was trained on other data than {rows.location}: sha256 {trained_on}, here {rows.sha256}; "
+            "let root or $MAC_DATA be the folder of those files"
+        )
+    return rows

@@ -1,0 +1,158 @@
+"""Folders of image files as rows: CelebA-HQ at 64 x 64 and ImageNet at 64 x 64.
+
+An image is cut to its middle square, shrunk to the size by averaging, and read when it is asked for: sets larger than
+memory are no trouble. Rows are (3, size, size), channel by channel, with values 0..255.
+
+Images are ordered by a hash of their names, not by the names: those stand class by class, so that images cut off the
+end would be of classes that no model was trained on, and the first few thousand of a handful of classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mac_policy.common.checks import check_choice
+from mac_policy.rows.sets.published import Published
+from mac_policy.rows.sets.row_set import RowSet
+
+SIZE = 64
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
+SHARES = (0.9, 0.95)  # of a folder without splits: train up to the first, valid to the second
+
+FOLDERS = {
+    "celeba64": Published(
+        "celeba64",
+        files=("image files, in train/, valid/ and test/ or all together (CelebA-HQ: 30,000)",),
+        markers=("*",),
+        downloads=(),
+        aliases=("celeba-hq64", "celeba_hq", "CelebA-HQ", "celeba_hq_256"),
+        has_folder=True,
+    ),
+    "imagenet64": Published(
+        "imagenet64",
+        files=("image files in train/ (also in a folder for each class) and val/",),
+        markers=("train", "val"),
+        downloads=(),
+        aliases=("imagenet", "ILSVRC2012", "Imagenet64"),
+        has_folder=True,
+    ),
+}
+
+
+class ImageFiles:
+    """Rows (S, 3 * size * size) uint8, one an image file, read when they are asked for."""
+
+    def __init__(self, paths: Sequence[Path], size: int = SIZE) -> None:
+        self.paths, self.size = list(paths), size
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Any) -> NDArray[np.uint8]:
+        if isinstance(index, slice):
+            chosen = self.paths[index]
+        else:
+            chosen = [self.paths[i] for i in np.asarray(index).reshape(-1)]
+        rows = np.empty((len(chosen), 3 * self.size**2), np.uint8)
+        for row, path in zip(rows, chosen, strict=True):
+            row[:] = read_square(path, self.size)
+        return rows
+
+    def head(self, count: int) -> ImageFiles:
+        """The first `count` of them, without reading any."""
+        return ImageFiles(self.paths[:count], self.size)
+
+
+def read_square(path: Path, size: int) -> NDArray[np.uint8]:
+    """(3 * size * size,) of an image file: its middle square, shrunk by averaging."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            whole = image.convert("RGB")
+    except (UnidentifiedImageError, OSError, SyntaxError) as error:
+        raise ValueError(f"{path} is no readable image: {error}") from error
+    side = min(whole.size)
+    left, top = ((length - side) // 2 for length in whole.size)
+    square = whole.resize((size, size), Image.Resampling.BOX, box=(left, top, left + side, top + side))
+    pixels: NDArray[np.uint8] = np.asarray(square).transpose(2, 0, 1).reshape(-1)
+    return pixels
+
+
+def load_folder(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    download: bool = False,
+    console: Console | None = None,
+    size: int = SIZE,
+) -> RowSet:
+    """One of `FOLDERS`, in the splits that its sub-folders are; what they lack is cut off the training images.
+
+    Without a folder of training images all are split, 90 / 5 / 5. Without a test folder the validation images are the
+    test images, as is the custom with ImageNet. Images stand in the order of `image_files`: what is cut off, and the
+    first few, are of all classes.
+    """
+    folder = FOLDERS[check_choice("image folder", name, FOLDERS)].locate(root, download=download, console=console)
+    paths = splits(folder)
+    train, valid, test = (ImageFiles(part, size) for part in paths)
+    digest = names_sha256(folder, [path for part in paths for path in part])
+    return RowSet(name, train, valid, test, (3, size, size), 256, str(folder), digest)
+
+
+def splits(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
+    """The image files of the three splits."""
+    found = [_images_of_first(folder, names) for names in (TRAIN, VALID, TEST)]
+    train, valid, test = found
+    if not train:
+        paths = image_files(folder)
+        if len(paths) < 3:
+            raise ValueError(f"{folder} has {len(paths)} image files ({', '.join(SUFFIXES)}), at least 3 are needed")
+        first, second = (max(1, min(round(share * len(paths)), len(paths) - 2)) for share in SHARES)
+        second = max(first + 1, second)
+        return paths[:first], paths[first:second], paths[second:]
+    if not test:
+        valid, test = [], valid
+    if not test:
+        train, test = last_cut_off(train, 0.05)
+    if not valid:
+        train, valid = last_cut_off(train, 0.02)
+    return train, valid, test
+
+
+def last_cut_off(paths: list[Path], share: float) -> tuple[list[Path], list[Path]]:
+    """(all but the last, the last) of the paths: at least one of each."""
+    if len(paths) < 2:
+        raise ValueError(f"{paths[0].parent} has one image alone: none is left to hold out")
+    kept = max(1, len(paths) - max(1, round(share * len(paths))))
+    return paths[:kept], paths[kept:]
+
+
+def _images_of_first(folder: Path, names: Sequence[str]) -> list[Path]:
+    return next((image_files(folder / name) for name in names if (folder / name).is_dir()), [])
+
+
+def image_files(folder: Path) -> list[Path]:
+    """All image files below a folder, ordered by a hash of their paths in it: as good as at random, always alike, and a
+    further file moves no other past another."""
+    found = [
+        Path(where) / name for where, _, names in os.walk(folder) for name in names if name.lower().endswith(SUFFIXES)
+    ]
+    return sorted(found, key=lambda path: hashlib.sha256(path.relative_to(folder).as_posix().encode()).digest())
+
+
+def names_sha256(folder: Path, paths: Sequence[Path]) -> str:
+    """A fingerprint of which files there are and how large: reading millions of images would take hours."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
+    return digest.hexdigest()

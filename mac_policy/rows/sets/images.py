@@ -1,0 +1,158 @@
+"""Colour images of 32 x 32: CIFAR-10 and ImageNet32, in the forms they are published in.
+
+A row is an image channel by channel, (3, 32, 32), the layout of both sets' files, with values 0..255.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mac_policy.rows.sets.fetch import Download
+from mac_policy.rows.sets.npz import mapped_member
+from mac_policy.rows.sets.pickled import read_pickle
+from mac_policy.rows.sets.published import Published
+from mac_policy.rows.sets.row_set import JoinedRows, Rows, RowSet, files_sha256, hold_out
+
+SHAPE = (3, 32, 32)
+PIXELS = 3072
+IMAGES_A_BATCH = 10_000  # CIFAR-10
+BATCH_BYTES = IMAGES_A_BATCH * (1 + PIXELS)
+BATCHES = 5
+CIFAR10 = Published(
+    "cifar10",
+    files=("data_batch_1.bin ... data_batch_5.bin and test_batch.bin", "or the python batches data_batch_1 ..."),
+    markers=("data_batch_*", "test_batch*"),
+    aliases=("cifar-10-batches-bin", "cifar-10-batches-py"),
+    downloads=(
+        Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "cifar-10-binary.tar.gz",
+            "md5:c32a1d4ab5d03f1284b67883e8d87530",
+            170_052_171,
+            (*(f"data_batch_{i + 1}.bin" for i in range(BATCHES)), "test_batch.bin"),
+            prefix="cifar-10-batches-bin/",
+        ),
+    ),
+)
+IMAGENET32 = Published(
+    "imagenet32",
+    files=("train_data_batch_1.npz ... train_data_batch_10.npz and val_data.npz (with or without .npz)",),
+    markers=("train_data_batch_*", "val_data*"),
+    aliases=("Imagenet32_train_npz", "Imagenet32"),
+    downloads=(
+        Download(
+            "https://image-net.org/data/downsample/Imagenet32_train_npz.zip",
+            "Imagenet32_train_npz.zip",
+            members=tuple(f"train_data_batch_{i + 1}.npz" for i in range(10)),
+        ),
+        Download(
+            "https://image-net.org/data/downsample/Imagenet32_val_npz.zip",
+            "Imagenet32_val_npz.zip",
+            members=("val_data.npz",),
+        ),
+    ),
+)
+IMAGENET_TRAIN, IMAGENET_TEST = 1_281_167, 50_000
+HELD_OUT = 0.02  # neither set publishes a validation split: the last training images
+
+
+def load_cifar10(root: str | Path | None = None, *, download: bool = False, console: Console | None = None) -> RowSet:
+    """CIFAR-10 from its binary or its python batches; fewer than five training batches are taken and noted.
+
+    The last 2% of the training images are held out for validation.
+    """
+    folder = CIFAR10.locate(root, download=download, console=console)
+    binary = bool(list(folder.glob("data_batch_*.bin")))
+    suffix = ".bin" if binary else ""
+    paths = batch_files(folder, "data_batch_", BATCHES, (suffix,))
+    test_path = folder / f"test_batch{suffix}"
+    if not test_path.is_file():
+        raise ValueError(f"{folder} has {paths[0].name} but no {test_path.name}: both must be of one form")
+    read = read_cifar_binary if binary else partial(read_batch, images=IMAGES_A_BATCH)
+    train, valid = hold_out(JoinedRows([read(path) for path in paths]), HELD_OUT)
+    note = "" if len(paths) == BATCHES else f"{len(paths)} of {BATCHES} training batches"
+    digest = files_sha256([*paths, test_path])
+    return RowSet("cifar10", train, valid, read(test_path), SHAPE, 256, str(folder), digest, note)
+
+
+def batch_files(folder: Path, stem: str, count: int, suffixes: tuple[str, ...]) -> list[Path]:
+    """The training batches in a folder by their numbers, 1..count: at least one, and one file for each."""
+    expected = " ... ".join(f"{stem}{number}{suffixes[0]}" for number in (1, count))
+    found: dict[int, Path] = {}
+    for path in sorted(folder.glob(f"{stem}*")):
+        named = re.fullmatch(rf"{stem}([1-9]\d*)", path.name.removesuffix(path.suffix))
+        if path.suffix not in suffixes:
+            continue
+        if named is None or int(named[1]) > count:
+            raise ValueError(f"{path} is no training batch: expected {expected}")
+        if int(named[1]) in found:
+            other = found[int(named[1])].name
+            raise ValueError(f"{folder} has both {other} and {path.name}: keep one of them, or its images count twice")
+        found[int(named[1])] = path
+    if not found:
+        raise ValueError(f"{folder} has no training batch, expected {expected}")
+    return [found[number] for number in sorted(found)]
+
+
+def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
+    """(10000, 3072) of a binary batch: a byte of label, then 3072 of image, mapped from the file."""
+    found = path.stat().st_size
+    if found != BATCH_BYTES:
+        raise ValueError(
+            f"{path} has {found:,} bytes, expected {BATCH_BYTES:,} ({IMAGES_A_BATCH:,} images of 1 + {PIXELS} bytes)"
+        )
+    records: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r", shape=(IMAGES_A_BATCH, 1 + PIXELS))
+    if records[:, 0].max() > 9:
+        raise ValueError(f"{path} is no CIFAR-10 batch: it has labels above 9")
+    return records[:, 1:]
+
+
+def read_batch(path: Path, images: int | None) -> NDArray[np.uint8]:
+    """(images, 3072) of a pickled batch."""
+    content = read_pickle(path)
+    data = content.get("data") if isinstance(content, dict) else None
+    return _checked(path, data, images)
+
+
+def load_imagenet32(
+    root: str | Path | None = None, *, download: bool = False, console: Console | None = None
+) -> RowSet:
+    """ImageNet32 from its npz (or pickled) batches; the published validation images are the test split, as in the
+    literature. Uncompressed npz batches are mapped, compressed ones and pickles are read (3.9 GB for all ten).
+    """
+    folder = IMAGENET32.locate(root, download=download, console=console)
+    paths = batch_files(folder, "train_data_batch_", 10, (".npz", ""))
+    test_paths = [path for path in (folder / "val_data.npz", folder / "val_data") if path.is_file()]
+    if len(test_paths) != 1:
+        raise ValueError(f"{folder} has {len(test_paths)} files val_data.npz or val_data, expected one")
+    test_path = test_paths[0]
+    joined = JoinedRows([_imagenet_batch(path) for path in paths])
+    train, valid = hold_out(joined, HELD_OUT)
+    test: Rows = _imagenet_batch(test_path)
+    counts = ((len(joined), IMAGENET_TRAIN, "training"), (len(test), IMAGENET_TEST, "validation"))
+    note = "; ".join(f"{found:,} of {all_:,} {what} images" for found, all_, what in counts if found != all_)
+    digest = files_sha256([*paths, test_path])
+    return RowSet("imagenet32", train, valid, test, SHAPE, 256, str(folder), digest, note)
+
+
+def _imagenet_batch(path: Path) -> NDArray[np.uint8]:
+    if path.suffix != ".npz":
+        return read_batch(path, None)
+    return _checked(path, mapped_member(path, "data"), None)
+
+
+def _checked(path: Path, data: Any, images: int | None) -> NDArray[np.uint8]:
+    wanted = f"uint8 'data' of shape ({images or 'images'}, {PIXELS})"
+    if not isinstance(data, np.ndarray):
+        raise ValueError(f"{path} holds no {wanted}")
+    rows: NDArray[np.uint8] = data.reshape(len(data), -1)
+    if rows.dtype != np.uint8 or rows.shape[1] != PIXELS or (images is not None and len(rows) != images):
+        raise ValueError(f"{path} holds {data.dtype} 'data' of shape {data.shape}, expected {wanted}")
+    return rows

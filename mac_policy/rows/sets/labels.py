@@ -1,0 +1,73 @@
+"""The classes of images, where a set has them, in the order and the splits of its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mac_policy.common.checks import check_choice
+from mac_policy.rows.sets import digits, images
+from mac_policy.rows.sets.pickled import read_pickle
+from mac_policy.rows.sets.published import sole_file
+from mac_policy.rows.sets.row_set import RowSet, hold_out
+
+LABELLED = ("mnist", "fashion-mnist", "cifar10")
+NUM_CLASSES = 10  # of each of these sets
+
+
+class Labels(NamedTuple):
+    """A class 0..9 for each row of the splits of a `RowSet`."""
+
+    train: NDArray[np.uint8]  # (S,)
+    valid: NDArray[np.uint8]
+    test: NDArray[np.uint8]
+
+
+def load_labels(rows: RowSet) -> Labels:
+    """The labels that lie beside the images `rows` was read from.
+
+    >>> from mac_policy.rows.sets.registry import load_rows
+    >>> load_labels(load_rows("mnist")).test[:3]  # doctest: +SKIP
+    array([7, 2, 1], dtype=uint8)
+    """
+    check_choice("data set with classes", rows.name, LABELLED)
+    folder = Path(rows.location)
+    read, share = (_cifar10, images.HELD_OUT) if rows.name == "cifar10" else (_idx, digits.HELD_OUT)
+    whole, test = read(folder)
+    train, valid = hold_out(whole, share)
+    found = Labels(np.asarray(train), np.asarray(valid), test)
+    for split, labels in found._asdict().items():
+        images_there = len(getattr(rows, split))
+        if len(labels) < images_there:
+            raise ValueError(f"{folder} has {len(labels):,} labels for {images_there:,} {split} images")
+        if labels.max(initial=0) >= NUM_CLASSES:
+            raise ValueError(f"{folder} has labels above {NUM_CLASSES - 1} in {split}")
+    counts = (len(rows.train), len(rows.valid), len(rows.test))  # of limited rows: the first of each split
+    return Labels(*(labels[:count] for labels, count in zip(found, counts, strict=True)))
+
+
+def _idx(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    found = []
+    for name, count in digits.COUNTS.items():
+        file = name.replace("images-idx3", "labels-idx1")
+        path = sole_file(folder, f"{file}.gz", file)
+        if path is None:
+            raise ValueError(f"{folder} has no {file}[.gz]: it is published beside the images, and belongs there")
+        found.append(digits.read_idx(path, (count,))[:, 0])
+    return found[0], found[1]
+
+
+def _cifar10(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    suffix = ".bin" if next(folder.glob("data_batch_*.bin"), None) is not None else ""
+    names = [f"data_batch_{i + 1}{suffix}" for i in range(images.BATCHES)]
+    batches = [_cifar10_batch(folder / name) for name in names if (folder / name).is_file()]
+    return np.concatenate(batches), _cifar10_batch(folder / f"test_batch{suffix}")
+
+
+def _cifar10_batch(path: Path) -> NDArray[np.uint8]:
+    if path.suffix == ".bin":
+        return np.fromfile(path, np.uint8).reshape(-1, 1 + images.PIXELS)[:, 0].copy()
+    return np.asarray(read_pickle(path)["labels"], np.uint8)

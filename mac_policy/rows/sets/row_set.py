@@ -1,0 +1,146 @@
+"""Data sets for likelihoods: rows of N variables each, split into train, validation and test."""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mac_policy.common.checks import check_count
+from mac_policy.demonstrations.digest import file_sha256
+
+
+class Rows(Protocol):
+    """Rows (S, N) that may lie in memory or in a mapped file: a numpy array, or several of them as one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> NDArray[Any]: ...
+
+
+class JoinedRows:
+    """Several arrays of rows as one, without copying them together.
+
+    >>> import numpy as np
+    >>> from mac_policy.rows.sets.row_set import JoinedRows
+    >>> JoinedRows([np.zeros((2, 3)), np.ones((4, 3))])[np.array([0, 5])]
+    array([[0., 0., 0.],
+           [1., 1., 1.]])
+    """
+
+    def __init__(self, parts: Sequence[NDArray[Any]]) -> None:
+        self.parts = tuple(parts)
+        self.ends = np.cumsum([len(part) for part in self.parts])
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        rows = np.arange(len(self))[index] if isinstance(index, slice) else np.asarray(index)
+        part = np.searchsorted(self.ends, rows, side="right")
+        out = np.empty((len(rows), *self.parts[0].shape[1:]), self.parts[0].dtype)
+        for number in np.unique(part):
+            here = part == number
+            out[here] = self.parts[number][rows[here] - (self.ends[number] - len(self.parts[number]))]
+        return out
+
+    def head(self, count: int) -> JoinedRows:
+        """The first `count` rows."""
+        last = bisect.bisect_left(self.ends.tolist(), count)
+        kept = [*self.parts[:last], self.parts[last][: count - (self.ends[last] - len(self.parts[last]))]]
+        return JoinedRows(kept)
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """Three splits of rows, and what their values are.
+
+    shape: of one row, (N,) or (channels, height, width), variables numbered as `reshape(-1)` does; levels: values
+    are 0..levels-1, None for real numbers; note: what differs from the whole published set, '' if nothing.
+    """
+
+    name: str
+    train: Rows
+    valid: Rows
+    test: Rows
+    shape: tuple[int, ...]
+    levels: int | None
+    location: str
+    sha256: str
+    note: str = ""
+
+    @property
+    def num_variables(self) -> int:
+        return math.prod(self.shape)
+
+    def limited(self, train: int | None = None, valid: int | None = None, test: int | None = None) -> RowSet:
+        """The first rows of each split; the note says so."""
+        found, notes = self, [self.note] if self.note else []
+        for split, count in (("train", train), ("valid", valid), ("test", test)):
+            rows: Rows = getattr(self, split)
+            if count is None or check_count(f"{split} rows", count) >= len(rows):
+                continue
+            first: Any = rows.head(count) if hasattr(rows, "head") else rows[:count]
+            found = replace(found, **{split: first})
+            notes.append(f"first {count:,} of {len(rows):,} {split} rows")
+        return replace(found, note="; ".join(notes))
+
+    @property
+    def training_note(self) -> str:
+        """What the note says of the rows that decide a trained model's weights."""
+        return without_test_rows(self.note)
+
+    def record(self) -> dict[str, Any]:
+        """What a results.json says of the data."""
+        return {
+            "name": self.name,
+            "source": self.location,
+            "sha256": self.sha256,
+            "note": self.note,
+            "train": len(self.train),
+            "valid": len(self.valid),
+            "test": len(self.test),
+            "variables": self.num_variables,
+        }
+
+    def __str__(self) -> str:
+        counts = f"{len(self.train):,} + {len(self.valid):,} + {len(self.test):,} rows of {self.num_variables}"
+        return f"{self.name}: {counts} variables{f' ({self.note})' if self.note else ''}, from {self.location}"
+
+
+def without_test_rows(note: str) -> str:
+    """The note of a `RowSet` but for how many test rows there are.
+
+    >>> from mac_policy.rows.sets.row_set import without_test_rows
+    >>> without_test_rows("split 0; first 8 of 100 train rows; first 5 of 20 test rows")
+    'split 0; first 8 of 100 train rows'
+    """
+    return "; ".join(
+        part for part in note.split("; ") if not (part.startswith("first ") and part.endswith("test rows"))
+    )
+
+
+def files_sha256(paths: Sequence[Path]) -> str:
+    """One file's sha256; of several, the sha256 over theirs in this order. No two may be the same: parts of a data
+    set never are, and rows that are held out would be trained on."""
+    each = [file_sha256(path) for path in paths]
+    for path, digest in zip(paths, each, strict=True):
+        first = paths[each.index(digest)]
+        if first != path:
+            raise ValueError(f"{path} is a copy of {first.name}: another part of the data set is expected")
+    return each[0] if len(each) == 1 else hashlib.sha256("\n".join(each).encode()).hexdigest()
+
+
+def hold_out(rows: Rows, share: float) -> tuple[Rows, Rows]:
+    """(all but the last, the last) rows: at least one is held out."""
+    kept = max(1, len(rows) - max(1, round(share * len(rows))))
+    if isinstance(rows, JoinedRows):
+        return rows.head(kept), rows[kept:]
+    return rows[:kept], rows[kept:]

@@ -1,0 +1,54 @@
+"""Normalising tables, and what to do with columns that never change."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mac_policy.demonstrations.summary import CONSTANT
+
+
+class Scaling(NamedTuple):
+    """(x - mean) / std by column, (N,) each; std is 1 where a column is constant.
+
+    >>> import numpy as np
+    >>> from mac_policy.rows.sets.scaling import Scaling
+    >>> Scaling.of(np.array([[0.0, 5.0], [2.0, 5.0]]))(np.array([[4.0, 6.0]]))
+    array([[3., 1.]])
+    """
+
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+
+    @staticmethod
+    def of(rows: NDArray[np.float64], ddof: int = 0) -> Scaling:
+        std = rows.std(0, ddof=ddof)
+        return Scaling(rows.mean(0), np.where(is_constant(rows), 1.0, std))
+
+    def __call__(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (rows - self.mean) / self.std
+
+
+def is_constant(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which columns have one value only, up to rounding. (N,) bool"""
+    low, high = rows.min(0).astype(np.float64), rows.max(0).astype(np.float64)
+    constant: NDArray[np.bool_] = high - low <= CONSTANT * np.maximum(np.maximum(abs(low), abs(high)), 1.0)
+    return constant
+
+
+def drop_constant(
+    splits: tuple[NDArray[Any], ...],
+) -> tuple[tuple[NDArray[Any], ...], str]:
+    """The splits without the columns that are constant in the first, and a note that names them ('' if none).
+
+    Such a column has no density: a model would be paid without limit for a narrow peak.
+    """
+    constant = is_constant(splits[0])
+    if not constant.any():
+        return splits, ""
+    if constant.all():
+        raise ValueError("every column of the table is constant")
+    named = ", ".join(str(column) for column in np.flatnonzero(constant))
+    return tuple(rows[:, ~constant] for rows in splits), f"constant columns dropped: {named}"

@@ -1,0 +1,206 @@
+"""The five tables of masked autoregressive flows and ACE: power, gas, hepmass, miniboone, bsds.
+
+Published at zenodo.org/record/1161203 as files in five forms. Columns, noise, order, splits and normalisation are
+those of Papamakarios et al. (2017), which Strauss and Oliva (2021) and the MAC paper keep, so that numbers on them
+compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mac_policy.common.checks import check_choice
+from mac_policy.rows.sets.fetch import Download
+from mac_policy.rows.sets.frames import frame_columns
+from mac_policy.rows.sets.published import Published
+from mac_policy.rows.sets.row_set import RowSet, files_sha256
+from mac_policy.rows.sets.scaling import Scaling, drop_constant
+
+Floats = NDArray[np.float64]
+
+
+class Splits(NamedTuple):
+    """Train, validation and test rows (S, N)."""
+
+    train: Floats
+    valid: Floats
+    test: Floats
+
+
+class Table(NamedTuple):
+    """One of the sets: its files below the archive's data/, its columns after preprocessing, how it is made."""
+
+    files: tuple[str, ...]
+    columns: int
+    rows: tuple[int, int, int]
+    prepare: Callable[[Path], Splits]
+
+
+def tail_splits(rows: Floats) -> Splits:
+    """The last tenth for test, the last tenth of the rest for validation."""
+    test = int(0.1 * len(rows))
+    rest, last = rows[: len(rows) - test], rows[len(rows) - test :]
+    valid = int(0.1 * len(rest))
+    return Splits(rest[: len(rest) - valid], rest[len(rest) - valid :], last)
+
+
+def normalised(splits: Splits, by: Floats) -> Splits:
+    """(x - mean) / standard deviation of the rows `by`; constant columns are only centred."""
+    scaling = Scaling.of(by)
+    return Splits(*(scaling(rows) for rows in splits))
+
+
+def prepare_power(folder: Path) -> Splits:
+    """Two columns dropped, rows shuffled, discrete readings made continuous by uniform noise of their step."""
+    data = load_npy(folder / "power" / "data.npy", columns=8)
+    rng = np.random.RandomState(42)
+    rng.shuffle(data)
+    data = np.delete(np.delete(data, 3, axis=1), 1, axis=1)
+    rows = len(data)
+    voltage, gap, meters = 0.01 * rng.rand(rows, 1), 0.001 * rng.rand(rows, 1), rng.rand(rows, 3)
+    splits = tail_splits(data + np.hstack((gap, voltage, meters, np.zeros((rows, 1)))))
+    return normalised(splits, np.vstack(splits[:2]))
+
+
+def prepare_gas(folder: Path) -> Splits:
+    """Sensors alone, one of every pair that correlates above 0.98 dropped, normalised over all rows."""
+    columns = frame_columns(folder / "gas" / "ethylene_CO.pickle")
+    for name in ("Meth", "Eth", "Time"):
+        if name not in columns:
+            raise ValueError(f"{folder / 'gas'} has no column {name!r}; it has {', '.join(map(str, columns))}")
+        del columns[name]
+    data = np.column_stack([np.asarray(values, np.float64) for values in columns.values()])
+    data = drop_correlated(finite(data, folder / "gas"), 0.98)
+    return tail_splits(Scaling.of(data, ddof=1)(data))
+
+
+def drop_correlated(data: Floats, limit: float) -> Floats:
+    """Drop the first column that correlates with another above `limit`, until none does."""
+    while True:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            close = np.atleast_2d(np.corrcoef(data, rowvar=False)) > limit
+        np.fill_diagonal(close, False)
+        if not close.any():
+            return data
+        data = np.delete(data, int(close.any(1).argmax()), axis=1)
+
+
+def prepare_hepmass(folder: Path) -> Splits:
+    """The signal rows, normalised, without the columns whose smallest value occurs more than five times."""
+    train, test = (load_csv(folder / "hepmass" / name) for name in ("1000_train.csv", "1000_test.csv"))
+    train, test = train[train[:, 0] == 1, 1:], test[test[:, 0] == 1, 1:]
+    test = test[:, : train.shape[1]]  # the test file has a column more
+    scaling = Scaling.of(train, ddof=1)
+    train, test = scaling(train), scaling(test)
+    kept = (train == train.min(0)).sum(0) <= 5
+    train, test = train[:, kept], test[:, kept]
+    valid = int(0.1 * len(train))
+    return Splits(train[: len(train) - valid], train[len(train) - valid :], test)
+
+
+def prepare_miniboone(folder: Path) -> Splits:
+    splits = tail_splits(load_npy(folder / "miniboone" / "data.npy"))
+    return normalised(splits, np.vstack(splits[:2]))
+
+
+def prepare_bsds(folder: Path) -> Splits:
+    """Patches of grey images, prepared by those who published them."""
+    path = folder / "BSDS300" / "BSDS300.hdf5"
+    try:
+        with h5py.File(path) as file:
+            parts = [np.asarray(file[split], np.float64) for split in ("train", "validation", "test")]
+    except (OSError, KeyError) as error:
+        raise ValueError(f"{path} is truncated or has no train, validation and test: {error}") from error
+    return Splits(*(finite(rows, path) for rows in parts))
+
+
+TABLES = {
+    "power": Table(("power/data.npy",), 6, (1_659_917, 184_435, 204_928), prepare_power),
+    "gas": Table(("gas/ethylene_CO.pickle",), 8, (852_174, 94_685, 105_206), prepare_gas),
+    "hepmass": Table(
+        ("hepmass/1000_train.csv", "hepmass/1000_test.csv"), 21, (315_123, 35_013, 174_987), prepare_hepmass
+    ),
+    "miniboone": Table(("miniboone/data.npy",), 43, (29_556, 3_284, 3_648), prepare_miniboone),
+    "bsds": Table(("BSDS300/BSDS300.hdf5",), 63, (1_000_000, 50_000, 250_000), prepare_bsds),
+}
+
+
+ARCHIVE = Download(
+    "https://zenodo.org/record/1161203/files/data.tar.gz",
+    "data.tar.gz",
+    "md5:9b9c9b0375315ad270eba4ce80c093ab",
+    members=tuple(file for table in TABLES.values() for file in table.files),
+    prefix="data/",
+)
+
+
+def published_table(name: str) -> Published:
+    files = TABLES[name].files
+    return Published(
+        name,
+        files=files,
+        markers=files,
+        aliases=("maf", "maf/data", "data"),
+        downloads=(ARCHIVE,),
+        home="maf",
+    )
+
+
+def load_table(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    download: bool = False,
+    console: Console | None = None,
+    verify: bool = True,
+) -> RowSet:
+    """One of the five tables, float32. `verify=False` accepts other counts of rows and columns than published."""
+    table = TABLES[check_choice("table", name, TABLES)]
+    folder = published_table(name).locate(root, download=download, console=console)
+    splits = table.prepare(folder)
+    found = (splits.train.shape[1], tuple(len(rows) for rows in splits))
+    if verify and found != (table.columns, table.rows):
+        raise ValueError(
+            f"{name} in {folder} has {found[0]} columns and {found[1]} rows after preprocessing, "
+            f"expected {table.columns} and {table.rows}: it is truncated or another file"
+        )
+    (train, valid, test), note = drop_constant(tuple(rows.astype(np.float32) for rows in splits))
+    digest = files_sha256([folder / file for file in table.files])
+    return RowSet(name, train, valid, test, (train.shape[1],), None, str(folder), digest, note)
+
+
+def finite(rows: Floats, path: Path) -> Floats:
+    """The rows, or a ValueError naming the first value that is no finite number."""
+    bad = ~np.isfinite(rows)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(f"{path}: row {row}, column {column} is {rows[row, column]}, not a finite number")
+    return rows
+
+
+def load_npy(path: Path, columns: int | None = None) -> Floats:
+    try:
+        data: NDArray[Any] = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{path} is truncated or no npy file: {error}") from error
+    if data.ndim != 2 or (columns is not None and data.shape[1] != columns):
+        raise ValueError(f"{path} has an array of shape {data.shape}, expected rows of {columns or 'equal'} columns")
+    return finite(data.astype(np.float64), path)
+
+
+def load_csv(path: Path) -> Floats:
+    """Numbers below one line of names; a comma at the end of the lines is no further column."""
+    try:
+        with path.open() as file:
+            fields = [next(file), next(file)][1].rstrip().rstrip(",").count(",") + 1
+        data = np.loadtxt(path, np.float64, delimiter=",", skiprows=1, ndmin=2, usecols=range(fields))
+    except (ValueError, OSError, StopIteration) as error:
+        raise ValueError(f"{path} is truncated or no table of numbers: {error}") from error
+    return finite(data, path)

@@ -1,0 +1,186 @@
+"""What a model of rows is made of, as plain values that travel in its config.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from mac_policy.common.checks import check_choice, check_count
+from mac_policy.core import AnyOrderModel, Factorization, StagedModes
+from mac_policy.core.heads import (
+    Bernoulli,
+    Categorical,
+    DiscretizedLogisticMixture,
+    EnergyTilted,
+    Gaussian,
+    GaussianMixture,
+    Head,
+    PixelLogisticMixture,
+)
+from mac_policy.core.networks import MLP, Network, PathTransformer, Transformer, UNet
+from mac_policy.core.orders import lexicographic, strided
+from mac_policy.rows.baselines import BASELINES
+from mac_policy.rows.methods import ARMS
+from mac_policy.rows.model import RowModel
+
+NETWORKS: dict[str, type[Network]] = {
+    "transformer": Transformer,
+    "unet": UNet,
+    "mlp": MLP,
+    "path_transformer": PathTransformer,
+}
+HEADS: dict[str, type[Head]] = {
+    "categorical": Categorical,
+    "bernoulli": Bernoulli,
+    "logistic": DiscretizedLogisticMixture,
+    "pixels": PixelLogisticMixture,
+    "gaussian": Gaussian,
+    "mixture": GaussianMixture,
+    "energy": EnergyTilted,
+}
+RANDOM = "random"  # the mode of staged activation that every arm with modes has
+ORDERS = ("lexicographic", "strided", "pixels")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """An arm's model.
+
+    arm: its name in `ARMS`; shape, levels: of the rows, as `RowSet` has them; network: its `kind` in `NETWORKS` and
+    its sizes, or in `BASELINES` and its settings; head: its `kind` in `HEADS` and its settings; order: the canonical
+    order, 'lexicographic', 'strided' (with `stride`) or 'pixels' (pixel by pixel, the channels of one together);
+    regions: further modes of staged activation of a table, each by the columns that are activated first.
+    """
+
+    arm: str
+    shape: tuple[int, ...]
+    levels: int | None
+    network: Mapping[str, Any]
+    head: Mapping[str, Any]
+    order: Mapping[str, Any] = field(default_factory=lambda: {"kind": "lexicographic"})
+    regions: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("arm", self.arm, ARMS)
+        if self.regions and len(self.shape) != 1:
+            raise ValueError("regions are for tables: images have modes of their own")
+        if RANDOM in self.regions:
+            raise ValueError(f"a region cannot be named {RANDOM!r}: that is the mode without one; name it otherwise")
+
+    @property
+    def num_variables(self) -> int:
+        return math.prod(self.shape)
+
+    def as_dict(self) -> dict[str, Any]:
+        found = dataclasses.asdict(self)
+        if not self.regions:
+            del found["regions"]  # as specs were before there were any
+        return found
+
+
+def build(spec: ModelSpec, seed: int = 0) -> RowModel:
+    """An untrained model; arms of the same kind of network and the same seed start from the same weights.
+
+    The global random state is left as it was.
+
+    >>> from mac_policy.rows.spec import ModelSpec, build
+    >>> build(ModelSpec("mac", (9,), None, {"kind": "mlp", "width": 8}, {"kind": "gaussian"})).num_variables
+    9
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if ARMS[spec.arm].is_baseline:
+            return make_baseline(spec)
+        factorization = make_factorization(spec)
+        head = make_head(spec)
+        network = make_network(spec, head)
+    return RowModel(AnyOrderModel(network, head, validate=False), factorization)
+
+
+def make_baseline(spec: ModelSpec) -> RowModel:
+    """One of `BASELINES`, which is asked as a RowModel is: it is built from shape, levels, head, network
+    and its own settings."""
+    settings = dict(spec.network)
+    kind = check_choice("baseline", settings.pop("kind", None), BASELINES)
+    if kind != ARMS[spec.arm].network:
+        raise ValueError(f"the arm {spec.arm} is the baseline {ARMS[spec.arm].network}, not {kind}")
+    known = {"shape": spec.shape, "head": make_head(spec), "levels": spec.levels}
+    return cast(RowModel, _construct(BASELINES[kind], settings, known, kind))
+
+
+def make_factorization(spec: ModelSpec) -> Factorization:
+    """How an arm trains and walks."""
+    arm = ARMS[spec.arm]
+    if arm.factorization is not None:
+        return arm.factorization(spec.num_variables, make_order(spec.shape, **spec.order))
+    return staged_modes(spec, arm.modes or None)
+
+
+def staged_modes(spec: ModelSpec, names: tuple[str, ...] | None = None) -> StagedModes:
+    """Staged activation of rows of this shape in these modes (default: all there are).
+
+    Images are activated pixel by pixel, in the seven modes; tables at random, and by each of the `regions`.
+    """
+    if len(spec.shape) == 3:
+        return StagedModes(spec.shape[1:], names, channels=spec.shape[0])
+    regions = {RANDOM: (), **spec.regions}
+    return StagedModes(spec.shape, {name: regions[name] for name in names or regions})
+
+
+def make_head(spec: ModelSpec) -> Head:
+    settings = dict(spec.head)
+    cls = HEADS[check_choice("head", settings.pop("kind", None), HEADS)]
+    known: dict[str, Any] = {"num_variables": spec.num_variables, "num_classes": spec.levels, "num_levels": spec.levels}
+    known["channels"] = spec.shape[0] if len(spec.shape) == 3 and ARMS[spec.arm].modes is not None else 1
+    head: Head = _construct(cls, settings, known, "head")
+    if head.discrete != (spec.levels is not None):
+        values = "real numbers" if spec.levels is None else f"values 0..{spec.levels - 1}"
+        raise ValueError(f"the head {spec.head['kind']!r} is not for {values}")
+    return head
+
+
+def make_network(spec: ModelSpec, head: Head) -> Network:
+    settings = dict(spec.network)
+    cls = NETWORKS[check_choice("network", settings.pop("kind", None), NETWORKS)]
+    if cls.kind != ARMS[spec.arm].network:
+        raise ValueError(f"the arm {spec.arm} asks a {ARMS[spec.arm].network} network, {spec.network['kind']} is none")
+    known = {
+        "shape": spec.shape,
+        "num_variables": spec.num_variables,
+        "num_features": head.num_features,
+        "num_params": head.num_params,
+        "num_modes": 0 if ARMS[spec.arm].modes is None else len(staged_modes(spec).modes),
+    }
+    network: Network = _construct(cls, settings, known, "network")
+    return network
+
+
+def _construct(cls: Callable[..., nn.Module], settings: Mapping[str, Any], known: Mapping[str, Any], what: str) -> Any:
+    """cls(**settings) with those of the `known` values that it takes; unknown settings are named."""
+    taken = inspect.signature(cls).parameters
+    for key in settings:
+        check_choice(f"setting of the {what}", key, [name for name in taken if name not in known])
+    return cls(**{key: value for key, value in known.items() if key in taken}, **settings)
+
+
+def make_order(shape: tuple[int, ...], kind: str = "lexicographic", stride: int | None = None) -> Tensor:
+    """A canonical order of the variables of rows of this shape. (N,)
+
+    >>> from mac_policy.rows.spec import make_order
+    >>> make_order((2, 1, 3), "pixels")
+    tensor([0, 3, 1, 4, 2, 5])
+    """
+    check_choice("order", kind, ORDERS)
+    num_variables = math.prod(shape)
+    if kind == "strided":
+        return strided(num_variables, check_count("stride", stride))
+    if kind == "pixels":
+        return strided(num_variables, math.prod(shape[1:]))
+    return lexicographic(num_variables)
