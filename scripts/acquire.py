@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from mac_policy.common.checks import check_choice, check_list
-from mac_policy.policies.settings import from_mapping
+from mac_policy.common.settings import from_mapping
 from mac_policy.rows.acquisition.experiment import RESULTS, Experiment, check_answering
 from mac_policy.rows.acquisition.report import results_table, write_plot
 from mac_policy.rows.acquisition.settings import AcquisitionSettings

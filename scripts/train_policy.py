@@ -15,11 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from envs.demonstrations import load_demonstrations, task_data
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.evaluation.arms import FILLER_SEED
 from mac_policy.policies.fit import TrainResult, train
 from mac_policy.policies.registry import POLICIES, make_policy, make_settings
-from mac_policy.policies.settings import from_mapping
 from mac_policy.policies.spaces import Spaces
 from mac_policy.training.divergence import TrainingDiverged
 from mac_policy.training.metrics import check_tensorboard

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import check_range
 from mac_policy.policies.bc import mlp
 from mac_policy.policies.policy import Policy, Request
-from mac_policy.policies.settings import PolicySettings, check_range
+from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import check_range
 from mac_policy.core.factorization import MaskTuned, TrainingMasks
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
@@ -20,7 +21,7 @@ from mac_policy.policies import decoding, inputs
 from mac_policy.policies import quick_trunk as lean
 from mac_policy.policies.operator_masks import operator_masks, path_order
 from mac_policy.policies.policy import Policy, Request
-from mac_policy.policies.settings import PolicySettings, check_range
+from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
 

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from mac_policy.common.checks import check_choice
+from mac_policy.common.settings import from_mapping
 from mac_policy.policies.bc import BC, BCSettings
 from mac_policy.policies.ibc import IBC, IBCSettings
 from mac_policy.policies.mac import MAC, MACPaper, MACPaperSettings, MACSettings
 from mac_policy.policies.mac_path import MACPath, MACPathSettings
 from mac_policy.policies.policy import Policy
-from mac_policy.policies.settings import PolicySettings, from_mapping
+from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 
 POLICIES: dict[str, tuple[type[Policy], type[PolicySettings]]] = {

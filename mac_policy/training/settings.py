@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from mac_policy.common.checks import check_choice, check_count
-from mac_policy.policies.settings import check_range
+from mac_policy.common.settings import check_range
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count, check_positive
-from mac_policy.policies.settings import check_range
+from mac_policy.common.settings import check_range
 from mac_policy.rows.imputer.answers import FILLS, filled, log_density
 from mac_policy.rows.imputer.columns import Columns
 from mac_policy.rows.imputer.names import check_same_columns, names_in

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice
-from mac_policy.policies.settings import check_range
+from mac_policy.common.settings import check_range
 
 VARIATIONS = ("flip", "flip-both", "rotate")
 

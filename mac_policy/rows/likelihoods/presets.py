@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from mac_policy.common.checks import check_choice, check_count, check_list, check_mapping
-from mac_policy.policies.settings import from_mapping
+from mac_policy.common.settings import from_mapping
 from mac_policy.rows.checkpoint import read_config
 from mac_policy.rows.likelihoods.batches import Variation
 from mac_policy.rows.likelihoods.comparison import Comparison
