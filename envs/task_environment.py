@@ -12,7 +12,7 @@ import gymnasium
 
 from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
 from mac_policy.common.checks import check_choice, is_number
-from mac_policy.demonstrations.digest import code_sha256
+from mac_policy.common.digest import code_sha256
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Operator
 

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from mac_policy.demonstrations.checks import check_episodes, check_fraction
-from mac_policy.demonstrations.digest import content_sha256
-from mac_policy.demonstrations.episode import Episode, Floats, Indices, Source
+from mac_policy.demonstrations.episode import Episode, Floats, Indices, Source, content_sha256
 from mac_policy.demonstrations.summary import Statistics, Summary, moments, summarise
 from mac_policy.demonstrations.windows import Windows, windows
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -13,7 +14,10 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 Completions = Callable[[Floats], Mapping[str, int]]
-"""From an episode's observations (T+1, obs) to the step at which each task was completed, in that order."""
+"""From an episode's observations (T+1, obs) to the step at which each goal was completed, in that order."""
+
+ARRAYS = ("observations", "actions", "rewards", "terminations", "truncations", "executed")
+"""The arrays of an episode; `executed` may be None."""
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,19 @@ class Source:
         """The `dataset` entry of results.json and of a policy's config.json."""
         entry = asdict(self)
         return {"name": entry.pop("name"), "source": entry.pop("kind"), **entry}
+
+
+def content_sha256(episodes: Iterable[Episode]) -> str:
+    """sha256 of what the episodes hold: every array with its shape, the completions and the seeds.
+
+    The same episodes give the same digest whatever file format they were read from.
+    """
+    digest = hashlib.sha256()
+    for episode in episodes:
+        digest.update(repr((episode.completed, episode.seed)).encode())
+        for name in ARRAYS:
+            values = getattr(episode, name)
+            if values is not None:
+                digest.update(f"{name}{values.shape}".encode())
+                digest.update(np.ascontiguousarray(values).data)
+    return digest.hexdigest()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mac_policy.demonstrations.digest import file_sha256
+from mac_policy.common.digest import file_sha256
 from mac_policy.demonstrations.minari_store import check_dataset_id, local_path, store_root
 from mac_policy.demonstrations.task_data import OfficialFile
 

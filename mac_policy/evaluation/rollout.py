@@ -19,10 +19,10 @@ import torch
 from rich.console import Console
 
 from mac_policy.common.checks import check_count
+from mac_policy.common.digest import code_sha256
 from mac_policy.common.processes import map_processes
 from mac_policy.common.progress import with_progress
 from mac_policy.common.provenance import versions
-from mac_policy.demonstrations.digest import code_sha256
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
 from mac_policy.evaluation.group import Job, release_environments, run_job
 from mac_policy.evaluation.teams import EnvironmentFactory, Team

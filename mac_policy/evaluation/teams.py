@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 
-from mac_policy.demonstrations.digest import file_sha256
+from mac_policy.common.digest import file_sha256
 from mac_policy.policies.checkpoint import BEST, WEIGHTS, load_policy, read_config
 from mac_policy.policies.policy import Policy
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, is_number
-from mac_policy.demonstrations.digest import file_sha256
+from mac_policy.common.digest import file_sha256
 from mac_policy.evaluation.teams import Environment, SavedPolicy
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Operator

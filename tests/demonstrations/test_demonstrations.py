@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mac_policy.demonstrations import Demonstrations
-from mac_policy.demonstrations.digest import content_sha256
+from mac_policy.demonstrations.episode import content_sha256
 from tests.demonstrations.helpers import make_demonstrations, make_episode
 
 

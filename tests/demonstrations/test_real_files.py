@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from envs.demonstrations import kitchen_completions, task_data
+from mac_policy.common.digest import file_sha256
 from mac_policy.demonstrations import read_d4rl, read_minari, write_minari
-from mac_policy.demonstrations.digest import file_sha256
 from mac_policy.demonstrations.resolve import load
 
 DATA = os.environ.get("MAC_DATA", "")

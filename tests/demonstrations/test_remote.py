@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from mac_policy.common.digest import file_sha256
 from mac_policy.demonstrations import OfficialFile, read_minari, remote, write_minari
-from mac_policy.demonstrations.digest import file_sha256
 from mac_policy.demonstrations.minari_store import local_ids
 from mac_policy.demonstrations.remote import Unavailable, fetch_d4rl, fetch_minari, official_url, within
 from tests.demonstrations.helpers import make_demonstrations, write_d4rl

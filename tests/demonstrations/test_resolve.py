@@ -8,8 +8,8 @@ import pytest
 from gymnasium import spaces
 from rich.console import Console
 
+from mac_policy.common.digest import file_sha256
 from mac_policy.demonstrations import Card, OfficialFile, Scripted, TaskData, remote, resolve, write_minari
-from mac_policy.demonstrations.digest import file_sha256
 from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY
 from mac_policy.demonstrations.remote import Unavailable
 from mac_policy.demonstrations.resolve import ScriptedStandIn, load

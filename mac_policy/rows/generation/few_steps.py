@@ -20,7 +20,7 @@ from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice, check_count, check_list, check_positive
-from mac_policy.demonstrations.digest import file_sha256
+from mac_policy.common.digest import file_sha256
 from mac_policy.rows.baselines import Baseline
 from mac_policy.rows.checkpoint import WEIGHTS
 from mac_policy.rows.generation.feature_distance import feature_distance

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_count
-from mac_policy.demonstrations.digest import file_sha256
+from mac_policy.common.digest import file_sha256
 
 
 class Rows(Protocol):

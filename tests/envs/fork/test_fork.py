@@ -7,7 +7,7 @@ import envs  # noqa: F401
 from envs.fork.drawing import draw_trajectories
 from envs.fork.environment import SIDES, Fork, ForkOperator, demonstrator, hits_obstacle, record_fork_episode
 from mac_policy.demonstrations import Demonstrations
-from mac_policy.demonstrations.digest import content_sha256
+from mac_policy.demonstrations.episode import content_sha256
 
 
 @pytest.fixture(scope="module")
