@@ -29,7 +29,7 @@ class EpisodeRecord:
     steps: int
     held_dims: float
     """Dims the operator held, mean over steps."""
-    held: int
+    fallback: int
     """Steps at which the last safe action was repeated."""
     invalid: int
     """Steps at which the command was not usable."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mac_policy.evaluation.episode_store import EpisodeRecord
 from mac_policy.evaluation.teams import Environment, EnvironmentFactory, Team
-from mac_policy.filter.commands import usable
+from mac_policy.filter.commands import usable_command
 from mac_policy.filter.filler import Filled, Filler
 from mac_policy.policies.spaces import Spaces, check_same
 
@@ -41,8 +41,7 @@ def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
     running = np.ones(job.size, bool)
     tracks = [_Track() for _ in environments]
     while running.any():
-        values, mask = fill.command(observations)
-        filled = fill(observations, values, mask)
+        filled = fill(observations, *fill.command(observations))
         for row in np.flatnonzero(running).tolist():
             observations[row], reward, terminated, truncated, info = environments[row].step(filled.actions[row])
             tracks[row].add(filled, row, float(reward))
@@ -95,17 +94,17 @@ class _Fill:
         return values, mask
 
     def __call__(
-        self, observations: NDArray[np.float32], values: NDArray[np.float32], mask: NDArray[np.bool_]
+        self, observations: NDArray[np.float32], command: NDArray[np.float32], mask: NDArray[np.bool_]
     ) -> Filled:
         if self.filler is not None:
-            return self.filler(observations, values, mask)
+            return self.filler(observations, command, mask)
         began = time.perf_counter()
-        command = usable(values, mask, len(mask), self.space)
+        usable = usable_command(command, mask, len(mask), self.space)
         zeros = np.clip(np.zeros(self.shape, self.space.dtype), self.space.low, self.space.high)
-        actions = np.where(command.mask, command.values, zeros)
+        actions = np.where(usable.mask, usable.command, zeros)
         none = np.zeros(len(mask), bool)
-        invalid = none if command.invalid is None else command.invalid
-        return Filled(actions, 1e3 * (time.perf_counter() - began), none, invalid, command.mask)
+        invalid = none if usable.invalid is None else usable.invalid
+        return Filled(actions, 1e3 * (time.perf_counter() - began), none, invalid, usable.mask)
 
 
 class _Track:
@@ -114,14 +113,14 @@ class _Track:
     def __init__(self) -> None:
         self.reward = 0.0
         self.completed: tuple[str, ...] = ()
-        self.held = self.invalid = 0
+        self.fallback = self.invalid = 0
         self.fill_ms: list[float] = []
         self.actions: list[tuple[float, ...]] = []
         self.masks: list[str] = []
 
     def add(self, filled: Filled, row: int, reward: float) -> None:
         self.reward += reward
-        self.held += int(filled.held[row])
+        self.fallback += int(filled.fallback[row])
         self.invalid += int(filled.invalid[row])
         self.fill_ms.append(round(filled.milliseconds, 4))
         self.actions.append(tuple(filled.actions[row].tolist()))
@@ -141,7 +140,7 @@ def _record(job: Job, track: _Track, row: int, seed: int) -> EpisodeRecord:
         completed=track.completed,
         steps=len(track.masks),
         held_dims=sum(mask.count("1") for mask in track.masks) / len(track.masks),
-        held=track.held,
+        fallback=track.fallback,
         invalid=track.invalid,
         fill_ms=tuple(track.fill_ms),
         actions=tuple(track.actions) if episode == FILMED else (),

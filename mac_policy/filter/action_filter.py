@@ -26,8 +26,8 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     {"action": (n,), "mask": (n,)} and the subset may change at each step. `info["action_filter"]` tells
     - action (n,): what was carried out, and mask (n,): where it was the operator's;
     - fill_ms: milliseconds from command to action;
-    - held, invalid: whether the last safe action was held, and whether because of the command (see `Filler`);
-      held_steps, invalid_steps: how often in this episode;
+    - fallback, invalid: whether the last safe action was repeated, and whether because of the command (see `Filler`);
+      fallback_steps, invalid_steps: how often in this episode;
     - log_likelihood (if asked for): the policy's log-density of what was commanded, given the observation.
 
     >>> env = ActionFilter(gymnasium.make("FrankaReach-v0"), "runs/reach/mac-s0", operator_dims=2)  # doctest: +SKIP

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 class Usable(NamedTuple):
     """The part of a command that can be carried out."""
 
-    values: NDArray[Any]
+    command: NDArray[Any]
     """(B, n) of the space's type; inside the space where `mask` is true."""
     mask: NDArray[np.bool_]
     """(B, n)"""
@@ -22,20 +22,20 @@ class Usable(NamedTuple):
     """(B,): rows with a finite value outside the space; None when there are none."""
 
 
-def usable(values: ArrayLike, mask: ArrayLike, batch: int, space: spaces.Box) -> Usable:
+def usable_command(command: ArrayLike, mask: ArrayLike, batch: int, space: spaces.Box) -> Usable:
     """Finite values outside the space are clipped to it, others are dropped; a command whose values or mask are
     not (batch, n) numbers and booleans (or zeros and ones) is dropped whole."""
-    given, held = _numbers(values, space), _truths(mask)
+    values, held = _numbers(command, space), _truths(mask)
     size = (batch, space.shape[0])
-    if given is None or held is None or given.shape != size or held.shape != size:
+    if values is None or held is None or values.shape != size or held.shape != size:
         return Usable(np.zeros(size, space.dtype), np.zeros(size, bool), np.ones(batch, bool), None)
-    given = np.where(held, given, 0)
-    outside = held > ((given >= space.low) & (given <= space.high))
+    values = np.where(held, values, 0)
+    outside = held > ((values >= space.low) & (values <= space.high))
     if not np.count_nonzero(outside):
-        return Usable(given, held, None, None)
-    bad = held & ~np.isfinite(given)
+        return Usable(values, held, None, None)
+    bad = held & ~np.isfinite(values)
     held = held & ~bad
-    return Usable(np.clip(given, space.low, space.high), held, rows_with(bad), rows_with(outside & ~bad))
+    return Usable(np.clip(values, space.low, space.high), held, rows_with(bad), rows_with(outside & ~bad))
 
 
 def rows_with(flags: NDArray[np.bool_]) -> NDArray[np.bool_] | None:

@@ -18,13 +18,13 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.checks import check_count, check_positive, is_number
-from mac_policy.filter.commands import Usable, rows_with, usable
+from mac_policy.filter.commands import Usable, rows_with, usable_command
 from mac_policy.filter.deadline import Deadline, Late
 from mac_policy.filter.hand_over import HandOver
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.state import PolicyState
 
-COUNTED = ("calls", "held", "invalid", "clipped", "blind", "failed", "late", "broken")
+COUNTED = ("calls", "fallback", "invalid", "clipped", "blind", "failed", "late", "broken")
 
 
 class Filled(NamedTuple):
@@ -34,7 +34,7 @@ class Filled(NamedTuple):
     """(B, n), inside the action space."""
     milliseconds: float
     """From command to action, for all rows together."""
-    held: NDArray[np.bool_]
+    fallback: NDArray[np.bool_]
     """(B,): rows whose last safe action was repeated, in all dims that are not commanded."""
     invalid: NDArray[np.bool_]
     """(B,): rows whose command could not be used as it was."""
@@ -46,15 +46,15 @@ class Filler:
     """Fills in actions of `batch` environments with one call of the policy a step.
 
     What is commanded comes back bit for bit; a finite value outside the action space is clipped to it. The last
-    safe action is held, with what is usably commanded carried out, in rows where
+    safe action is the fallback, with what is usably commanded carried out, in rows where
     - the command is NaN, infinite, of the wrong size or no number (the row is `invalid`);
     - the observation is NaN;
     - the policy raises, gives NaN or infinity, or has not answered after `deadline_ms`.
     Before a row's first action that is `rest`. Each of these is warned of once, and counted in `counts`: calls, and
-    rows held, invalid, clipped, blind (NaN observations), failed, late, broken (not finite).
+    rows in fallback, invalid, clipped, blind (NaN observations), failed, late, broken (not finite).
 
     >>> filler = Filler(policy, batch=8)                                # doctest: +SKIP
-    >>> actions = filler(observations, values, mask).actions            # doctest: +SKIP
+    >>> actions = filler(observations, command, mask).actions            # doctest: +SKIP
     """
 
     def __init__(
@@ -115,57 +115,57 @@ class Filler:
         if self.hand_over is not None:
             self.hand_over.reset(rows)
 
-    def __call__(self, observations: ArrayLike, values: ArrayLike, mask: ArrayLike) -> Filled:
-        """(B, obs), (B, n) values used where mask (B, n) is true."""
+    def __call__(self, observations: ArrayLike, command: ArrayLike, mask: ArrayLike) -> Filled:
+        """(B, obs), the command (B, n), of which the values count where the mask (B, n) is true."""
         began = time.perf_counter()
         seen = np.asarray(observations, np.float32)
         if seen.shape != (self.batch, self.policy.observation_dim):
             raise ValueError(f"observations must be ({self.batch}, {self.policy.observation_dim}), got {seen.shape}")
-        command = usable(values, mask, self.batch, self.space)
-        wanted, held = self._wanted(seen, command)
+        usable = usable_command(command, mask, self.batch, self.space)
+        wanted, fallback = self._wanted(seen, usable)
         if self.hand_over is not None:
-            wanted = self.hand_over(wanted, self._last, command.mask, held)
-        actions = np.where(command.mask, command.values, wanted)
-        if self.see_operator and (held is not None or self.hand_over is not None):
+            wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
+        actions = np.where(usable.mask, usable.command, wanted)
+        if self.see_operator and (fallback is not None or self.hand_over is not None):
             self._remember(actions)  # without seeing, a policy remembers its own: a hidden command stays hidden
         self._last = actions.copy()  # an environment may scale its action in place
         none = np.zeros(self.batch, bool)
         self.counts["calls"] += 1
-        self.counts["held"] += 0 if held is None else int(held.sum())
+        self.counts["fallback"] += 0 if fallback is None else int(fallback.sum())
         return Filled(
             actions,
             1e3 * (time.perf_counter() - began),
-            none if held is None else held,
-            none if command.invalid is None else command.invalid,
-            command.mask,
+            none if fallback is None else fallback,
+            none if usable.invalid is None else usable.invalid,
+            usable.mask,
         )
 
     def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
         """(B,): the policy's log-density of what the operator commanded in the step just filled, given the
-        observations alone; 0 where nothing was commanded, NaN where the last action was held."""
-        if filled.held.all():  # a late call may still be running: another is not asked
+        observations alone; 0 where nothing was commanded, NaN in rows in fallback."""
+        if filled.fallback.all():  # a late call may still be running: another is not asked
             return np.full(self.batch, np.nan)
         try:
-            found = self.policy.log_prob(self._state.history, filled.actions, query_mask=filled.mask)
+            found = self.policy.log_prob(self._state.history, filled.actions, query=filled.mask)
         except Exception as error:
             self._fail(error)
             return np.full(self.batch, np.nan)
-        return np.where(filled.held, np.nan, found)
+        return np.where(filled.fallback, np.nan, found)
 
-    def _wanted(self, seen: NDArray[np.float32], command: Usable) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """(B, n) actions before what is commanded is put in, and the rows (B,) that are held (None: no row)."""
-        held = command.invalid
-        if held is not None:
-            self._note("invalid", held, "the operator's command is not finite or has the wrong size")
-        if command.clipped is not None:
+    def _wanted(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """(B, n) actions before what is commanded is put in, and the rows (B,) in fallback (None: no row)."""
+        fallback = usable.invalid
+        if fallback is not None:
+            self._note("invalid", fallback, "the operator's command is not finite or has the wrong size")
+        if usable.clipped is not None:
             self._note(
-                "clipped", command.clipped, "the operator's command lies outside the action space", "it is clipped"
+                "clipped", usable.clipped, "the operator's command lies outside the action space", "it is clipped"
             )
         blind = rows_with(np.isnan(seen))
         if blind is not None:
             self._note("blind", blind, "the observation is NaN")
-            seen, held = np.where(blind[:, None], 0, seen), _either(held, blind)
-        planned = self._planned(seen, command)
+            seen, fallback = np.where(blind[:, None], 0, seen), _either(fallback, blind)
+        planned = self._planned(seen, usable)
         if planned is None:
             return self._last, np.ones(self.batch, bool)
         inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
@@ -174,16 +174,16 @@ class Filler:
             and (lost := rows_with(~np.isfinite(planned))) is not None
         ):
             self._note("broken", lost, "the policy gives NaN or infinity")
-            held = _either(held, lost)
+            fallback = _either(fallback, lost)
             self._state = self._state.reset(lost)
         if blind is not None:
             self._state = self._state.reset(blind)  # what was shown in place of the observation is not remembered
-        return (inside if held is None else np.where(held[:, None], self._last, inside)), held
+        return (inside if fallback is None else np.where(fallback[:, None], self._last, inside)), fallback
 
-    def _planned(self, seen: NDArray[np.float32], command: Usable) -> NDArray[Any] | None:
+    def _planned(self, seen: NDArray[np.float32], usable: Usable) -> NDArray[Any] | None:
         """(B, n) what the policy answers, or None when it does not."""
         try:
-            call = functools.partial(self._ask, seen, command)
+            call = functools.partial(self._ask, seen, usable)
             planned, self._state = call() if self.deadline is None else self.deadline.ask(call)
             return planned
         except Late as error:
@@ -192,15 +192,15 @@ class Filler:
             self._fail(error)
         return None
 
-    def _ask(self, seen: NDArray[np.float32], command: Usable) -> tuple[NDArray[Any], PolicyState]:
-        values = command.values
+    def _ask(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], PolicyState]:
+        values = usable.command
         if self._other_bounds:  # they may differ from the policy's by a rounding error
             values = np.clip(values, self.policy.spaces.action.low, self.policy.spaces.action.high)
         planned, state = self.policy.step(
             seen,
             self._state,
             values if self.see_operator else None,
-            command.mask if self.see_operator else None,
+            usable.mask if self.see_operator else None,
             deterministic=self.deterministic,
             temperature=self.temperature,
             generator=self._generator,
@@ -217,7 +217,9 @@ class Filler:
         begun = np.flatnonzero(~self._state.fresh)
         self._state.plan[begun, np.maximum(self._state.age[begun] - 1, 0)] = actions[begun]
 
-    def _note(self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the last safe action is held") -> None:
+    def _note(
+        self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the last safe action is repeated"
+    ) -> None:
         """Count rows, and warn when it is the first time."""
         self.counts[kind] += int(rows.sum())
         if kind not in self._warned:

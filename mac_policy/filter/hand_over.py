@@ -28,16 +28,16 @@ class HandOver:
         self._fresh = self._fresh | rows[:, None]
 
     def __call__(
-        self, wanted: NDArray[Any], last: NDArray[Any], mask: NDArray[np.bool_], held: NDArray[np.bool_] | None
+        self, wanted: NDArray[Any], last: NDArray[Any], mask: NDArray[np.bool_], fallback: NDArray[np.bool_] | None
     ) -> NDArray[Any]:
-        """(B, n) wanted and last actions; rows `held` (B,) want their last action only for now and catch up later."""
+        """(B, n) wanted and last actions; rows in fallback (B,) repeat their last action and catch up later."""
         changed = ~self._fresh & (mask != self._mask).any(1, keepdims=True)
         behind = self._behind | changed  # what is commanded is put in afterwards
         self._mask, self._fresh = mask, np.zeros_like(self._fresh)
         limit = self.limit.astype(wanted.dtype)
         moved = np.clip(wanted, last - limit, last + limit)
         arrived = moved == wanted
-        if held is not None:
-            arrived &= ~held[:, None]
+        if fallback is not None:
+            arrived &= ~fallback[:, None]
         self._behind = behind & ~arrived
         return np.where(behind, moved, wanted)

@@ -30,12 +30,12 @@ class Reporter:
         if likelihood and not filler.policy.has_likelihood:
             raise ValueError(f"likelihood=True needs a policy that has one; a {filler.policy.kind} policy has not")
         self.filler, self.likelihood = filler, likelihood
-        self._held = np.zeros(filler.batch, np.int64)
+        self._fallback = np.zeros(filler.batch, np.int64)
         self._invalid = np.zeros(filler.batch, np.int64)
 
     def reset(self, rows: NDArray[np.bool_]) -> None:
         """Rows (B,) that are true begin a new episode."""
-        self._held[rows] = 0
+        self._fallback[rows] = 0
         self._invalid[rows] = 0
 
     def __call__(self, filled: Filled) -> dict[str, NDArray[Any]]:
@@ -44,10 +44,10 @@ class Reporter:
         report: dict[str, NDArray[Any]] = {
             "action": filled.actions.copy(),
             "mask": filled.mask,
-            "fill_ms": np.full(len(filled.held), filled.milliseconds),
-            "held": filled.held,
+            "fill_ms": np.full(len(filled.fallback), filled.milliseconds),
+            "fallback": filled.fallback,
             "invalid": filled.invalid,
-            "held_steps": self._held.copy(),
+            "fallback_steps": self._fallback.copy(),
             "invalid_steps": self._invalid.copy(),
         }
         if self.likelihood:
@@ -61,9 +61,9 @@ class Reporter:
             "action": filled.actions[0].copy(),
             "mask": filled.mask[0],
             "fill_ms": Milliseconds(filled.milliseconds),
-            "held": bool(filled.held[0]),
+            "fallback": bool(filled.fallback[0]),
             "invalid": bool(filled.invalid[0]),
-            "held_steps": int(self._held[0]),
+            "fallback_steps": int(self._fallback[0]),
             "invalid_steps": int(self._invalid[0]),
         }
         if self.likelihood:
@@ -71,5 +71,5 @@ class Reporter:
         return report
 
     def _count(self, filled: Filled) -> None:
-        self._held += filled.held
+        self._fallback += filled.fallback
         self._invalid += filled.invalid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -26,35 +26,43 @@ def rows(obs: ArrayLike, size: int, history: int) -> tuple[NDArray[np.float32], 
     return (found[None], True) if found.ndim == 1 else (found, False)
 
 
-def commanded(
-    given: ArrayLike | None, given_mask: ArrayLike | None, n: int, space: spaces.Box
-) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-    """What is given and where, (n, act) each, or None where nothing is."""
-    if given_mask is None and given is None:
-        return None, None
-    if given_mask is None or given is None:
-        raise ValueError("given and given_mask go together: one says what is commanded, the other where")
+class Commanded(NamedTuple):
+    """A checked command: values inside the action space where the mask is true."""
+
+    command: NDArray[Any]  # (n, act)
+    mask: NDArray[np.bool_]  # (n, act)
+
+    def rows(self, chosen: NDArray[np.bool_]) -> Commanded:
+        return Commanded(self.command[chosen], self.mask[chosen])
+
+
+def commanded(command: ArrayLike | None, mask: ArrayLike | None, n: int, space: spaces.Box) -> Commanded | None:
+    """The command of n rows, or None where nobody commands."""
+    if mask is None and command is None:
+        return None
+    if mask is None or command is None:
+        raise ValueError("command and mask go together: the mask says which dims of the command count")
     with np.errstate(over="ignore"):
-        values = np.asarray(given, dtype=space.dtype)
-    mask, values = fitted("given_mask", truths("given_mask", given_mask), n, space), fitted("given", values, n, space)
+        values = fitted("command", np.asarray(command, dtype=space.dtype), n, space)
+    held = truths("mask", mask, n, space)
     inside = (values >= space.low) & (values <= space.high)
-    if not inside.all() and (bad := mask & ~inside).any():
+    if not inside.all() and (bad := held & ~inside).any():
         row, dim = np.argwhere(bad)[0]
         if np.isnan(values[row, dim]):
-            raise ValueError(f"given[{dim}] is NaN but given_mask says that it is commanded")
+            raise ValueError(f"command[{dim}] is NaN where the mask is true")
         raise ValueError(
-            f"given[{dim}] = {values[row, dim]} lies outside the action space "
-            f"[{space.low[dim]}, {space.high[dim]}]: clip what is commanded first"
+            f"command[{dim}] = {values[row, dim]} lies outside the action space "
+            f"[{space.low[dim]}, {space.high[dim]}]: clip the command first, as ActionFilter does"
         )
-    return values, mask
+    return Commanded(values, held)
 
 
-def truths(name: str, mask: ArrayLike) -> NDArray[np.bool_]:
-    """A mask of booleans, or of zeros and ones."""
+def truths(name: str, mask: ArrayLike, n: int, space: spaces.Box) -> NDArray[np.bool_]:
+    """A mask (act,) or (n, act) of booleans, or of zeros and ones, as (n, act)."""
     found = np.asarray(mask)
     if found.dtype != bool and not np.isin(found, (0, 1)).all():
         raise ValueError(f"{name} must hold booleans, got {mask!r}")
-    return found.astype(bool, copy=False)
+    return fitted(name, found.astype(bool, copy=False), n, space)
 
 
 def fitted(name: str, values: NDArray[Any], n: int, space: spaces.Box) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.common.settings import check_range
 from mac_policy.core.factorization import MaskTuned, TrainingMasks
 from mac_policy.core.heads import GaussianMixture
@@ -258,32 +259,34 @@ class MAC(Policy):
         new = torch.from_numpy(state.fresh)[:, None, None, None]
         return torch.where(new, fresh, moved).to(self.device)
 
+    @renamed_keywords(given_mask="given", query_mask="query")
     def log_prob(
         self,
         obs: ArrayLike,
         action: ArrayLike,
-        given_mask: ArrayLike | None = None,
-        query_mask: ArrayLike | None = None,
+        *,
+        query: ArrayLike | None = None,
+        given: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
         """(B,): log p(action[query] | action[given], obs) per unit of the action space, at the chunk's first step.
 
-        With no masks the joint log-density of the action; `query_mask` alone gives a marginal, for instance that
+        With no masks the joint log-density of the action; `query` alone gives a marginal, for instance that
         of an operator's dims.
         """
         observations, _ = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
-        given, query = self._masks(given_mask, query_mask, len(observations))
-        actions = inputs.fitted("action", np.asarray(action, np.float32), len(given), self.spaces.action)
-        if not np.isfinite(actions[given | query]).all():
+        asked, known = self._masks(query, given, len(observations))
+        actions = inputs.fitted("action", np.asarray(action, np.float32), len(known), self.spaces.action)
+        if not np.isfinite(actions[known | asked]).all():
             raise ValueError("the action holds NaN or infinity in dims that are given or queried")
         with torch.inference_mode():
             context = self.normalizer.observations(torch.from_numpy(observations).to(self.device)).flatten(1)
             x = torch.zeros(len(actions), self.variables, device=self.device)
             first = slice(0, self.action_dim)
-            x[:, first] = self.normalizer.actions(torch.tensor(np.where(given | query, actions, 0.0)).to(self.device))
+            x[:, first] = self.normalizer.actions(torch.tensor(np.where(known | asked, actions, 0.0)).to(self.device))
             masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
-            masks[0, :, first], masks[1, :, first] = torch.from_numpy(query), torch.from_numpy(given)
+            masks[0, :, first], masks[1, :, first] = torch.from_numpy(asked), torch.from_numpy(known)
             found = self.model.log_prob(
                 x, masks[0], masks[1], factorization=self.factorization, context=context
             ).double()
@@ -292,23 +295,14 @@ class MAC(Policy):
         return result
 
     def _masks(
-        self, given_mask: ArrayLike | None, query_mask: ArrayLike | None, n: int
+        self, query: ArrayLike | None, given: ArrayLike | None, n: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         space = self.spaces.action
-        none = np.zeros((n, self.action_dim), bool)
-        given = (
-            none
-            if given_mask is None
-            else inputs.fitted("given_mask", inputs.truths("given_mask", given_mask), n, space)
-        )
-        query = (
-            ~given
-            if query_mask is None
-            else inputs.fitted("query_mask", inputs.truths("query_mask", query_mask), n, space)
-        )
-        if (both := given & query).any():
+        known = np.zeros((n, self.action_dim), bool) if given is None else inputs.truths("given", given, n, space)
+        asked = ~known if query is None else inputs.truths("query", query, n, space)
+        if (both := known & asked).any():
             raise ValueError(f"dims {np.unique(np.nonzero(both)[1]).tolist()} are both given and queried")
-        return given.copy(), query.copy()
+        return asked.copy(), known.copy()
 
 
 class MACPaper(MAC):

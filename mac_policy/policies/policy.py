@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.policies import inputs
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.recovery import Recovery
@@ -108,27 +109,28 @@ class Policy(nn.Module, ABC):
         """Seed the policy's own generator, used whenever a call brings none."""
         self._generator.manual_seed(seed)
 
+    @renamed_keywords(given="command", given_mask="mask")
     def act(
         self,
         obs: ArrayLike,
-        given: ArrayLike | None = None,
-        given_mask: ArrayLike | None = None,
+        command: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         *,
         deterministic: bool = False,
         temperature: float | None = None,
         generator: torch.Generator | None = None,
     ) -> NDArray[Any]:
-        """(obs,) or (B, obs) -> (act,) or (B, act). Dims where `given_mask` is true come back bit for bit.
+        """(obs,) or (B, obs) -> (act,) or (B, act). Dims where `mask` is true return `command` bit for bit.
 
         With a history the observation may be (B, history, obs); a single one stands for all of them.
         """
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
-        values, mask = inputs.commanded(given, given_mask, len(observations), self.spaces.action)
+        held = inputs.commanded(command, mask, len(observations), self.spaces.action)
         request = Request(deterministic, temperature, generator or self._generator)
-        plan = self._plan(observations, values, mask, request)
-        action = self._merge(plan[:, 0], values, mask)
+        plan = self._plan(observations, held, request)
+        action = self._merge(plan[:, 0], held)
         return action[0] if single else action
 
     def initial_state(self, n: int) -> PolicyState:
@@ -141,12 +143,13 @@ class Policy(nn.Module, ABC):
             fresh=np.ones(n, bool),
         )
 
+    @renamed_keywords(given="command", given_mask="mask")
     def step(
         self,
         obs: ArrayLike,
         state: PolicyState | None = None,
-        given: ArrayLike | None = None,
-        given_mask: ArrayLike | None = None,
+        command: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         *,
         deterministic: bool = False,
         temperature: float | None = None,
@@ -164,14 +167,14 @@ class Policy(nn.Module, ABC):
         state = self.initial_state(n) if state is None else state
         if len(state) != n:
             raise ValueError(f"the state has {len(state)} rows, the observations {n}")
-        values, mask = inputs.commanded(given, given_mask, n, self.spaces.action)
+        held = inputs.commanded(command, mask, n, self.spaces.action)
         generator = generator or self._generator
         history = self._remember(state, observations)
         previous = self._previous(state)
         noise = self.hold_noise(state, generator)
         due = state.fresh | (state.age >= self.settings.execute)
-        if mask is not None:
-            due = due | mask.any(1)
+        if held is not None:
+            due = due | held.mask.any(1)
         plan, age = state.plan.copy(), np.where(due, 0, state.age)
         if due.any():
             rows = torch.from_numpy(due)
@@ -182,9 +185,8 @@ class Policy(nn.Module, ABC):
                 None if noise is None else noise[rows],
                 None if previous is None else previous[rows.to(previous.device)],
             )
-            commanded = None if values is None else values[due], None if mask is None else mask[due]
-            plan[due] = self._plan(history[due], *commanded, request)
-        action = self._merge(plan[np.arange(n), age], values, mask)
+            plan[due] = self._plan(history[due], None if held is None else held.rows(due), request)
+        action = self._merge(plan[np.arange(n), age], held)
         plan[np.arange(n), age] = action
         after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise)
         return (action[0] if single else action), after
@@ -201,12 +203,14 @@ class Policy(nn.Module, ABC):
             state = state.reset(np.atleast_1d(np.asarray(episode_start, bool)))
         return self.step(observation, state, deterministic=deterministic)
 
+    @renamed_keywords(given_mask="given", query_mask="query")
     def log_prob(
         self,
         obs: ArrayLike,
         action: ArrayLike,
-        given_mask: ArrayLike | None = None,
-        query_mask: ArrayLike | None = None,
+        *,
+        query: ArrayLike | None = None,
+        given: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
         """(B,): log p(action[query] | action[given], obs) per unit of the action space; by default everything
         that is not given is queried."""
@@ -221,8 +225,7 @@ class Policy(nn.Module, ABC):
     def _plan(
         self,
         observations: NDArray[np.float32],
-        values: NDArray[Any] | None,
-        mask: NDArray[np.bool_] | None,
+        held: inputs.Commanded | None,
         request: Request,
     ) -> NDArray[Any]:
         """(b, history, obs) -> (b, horizon, act) in the action space."""
@@ -231,19 +234,21 @@ class Policy(nn.Module, ABC):
             context = self.normalizer.observations(torch.from_numpy(observations).to(device)).flatten(1)
             seen = np.zeros((n, self.variables), bool)
             evidence = np.zeros((n, self.variables), np.float32)
-            if values is not None and mask is not None:
+            if held is not None:
                 mean, std = self.normalizer.action_mean.cpu().numpy(), self.normalizer.action_std.cpu().numpy()
-                seen[:, : self.action_dim] = mask
-                np.copyto(evidence[:, : self.action_dim], (values - mean) / std, where=mask, casting="unsafe")
+                seen[:, : self.action_dim] = held.mask
+                np.copyto(
+                    evidence[:, : self.action_dim], (held.command - mean) / std, where=held.mask, casting="unsafe"
+                )
             given = torch.from_numpy(seen).to(device)
             plan = self.plan(context, torch.from_numpy(evidence).to(device), given, request)
             actions = self.normalizer.denormalize(plan.float().unflatten(1, (h, self.action_dim)))
         return actions.cpu().numpy()
 
-    def _merge(self, filled: NDArray[Any], values: NDArray[Any] | None, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+    def _merge(self, filled: NDArray[Any], held: inputs.Commanded | None) -> NDArray[Any]:
         space = self.spaces.action
         filled = np.clip(filled.astype(space.dtype, copy=False), space.low, space.high)
-        return filled if values is None or mask is None else np.where(mask, values, filled)
+        return filled if held is None else np.where(held.mask, held.command, filled)
 
     def _remember(self, state: PolicyState, observations: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.settings.history == 1:

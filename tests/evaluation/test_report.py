@@ -21,7 +21,7 @@ TASKS = ("kettle", "microwave")
 
 def record(arm="a", seed=0, episode=0, reward=1.0, completed=("kettle",), **settings):
     plain = {
-        "key": arm, "group": (0, 4), "seed": episode, "steps": 2, "held_dims": 1.0, "held": 0, "invalid": 0,
+        "key": arm, "group": (0, 4), "seed": episode, "steps": 2, "held_dims": 1.0, "fallback": 0, "invalid": 0,
         "fill_ms": (1.0, 3.0),
     }  # fmt: skip
     return EpisodeRecord(

@@ -154,9 +154,9 @@ def test_the_blind_arm_is_not_shown_the_command_but_carries_it_out(runs, monkeyp
     policy = load_policy(runs / "fork" / "mac-s0")
     step = policy.step
 
-    def spy(obs, state=None, given=None, given_mask=None, **settings):
-        shown.append(given_mask is not None and bool(np.any(given_mask)))
-        return step(obs, state, given, given_mask, **settings)
+    def spy(obs, state=None, command=None, mask=None, **settings):
+        shown.append(mask is not None and bool(np.any(mask)))
+        return step(obs, state, command, mask, **settings)
 
     policy.step = spy
     monkeypatch.setattr(SavedPolicy, "load", lambda self: policy)

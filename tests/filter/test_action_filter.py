@@ -96,7 +96,7 @@ def test_what_is_commanded_reaches_the_robot_and_the_rest_is_the_policys(dims):
         else:
             values[dims if isinstance(dims, list) else np.arange(dims)] = action
         expected = policy.act(seen, values, mask, deterministic=True)
-        likelihood = policy.log_prob(seen, values, query_mask=mask)[0]
+        likelihood = policy.log_prob(seen, values, query=mask)[0]
         seen, *_, info = env.step(action)
         taken, report = line.taken[-1], info["action_filter"]
         assert taken[mask].tobytes() == values[mask].tobytes()
@@ -131,7 +131,7 @@ def test_a_command_that_is_not_finite_never_reaches_the_robot(dims, bad):
         infos = [env.step(command(dims, np.float32([bad, -1.0, 0.25]), mask))[-1]["action_filter"] for _ in range(3)]
     assert len(warned) == 1
     for count, report in enumerate(infos, 1):
-        assert (report["held"], report["invalid"], report["held_steps"], report["invalid_steps"]) == (
+        assert (report["fallback"], report["invalid"], report["fallback_steps"], report["invalid_steps"]) == (
             True,
             True,
             count,
@@ -140,10 +140,10 @@ def test_a_command_that_is_not_finite_never_reaches_the_robot(dims, bad):
         assert report["action"].tolist() == [0.5, -1.0, line.taken[0][2]]
         assert report["mask"].tolist() == [False, True, False]
     report = env.step(command(dims, good, mask))[-1]["action_filter"]
-    assert (report["held"], report["invalid"], report["held_steps"]) == (False, False, 3)
+    assert (report["fallback"], report["invalid"], report["fallback_steps"]) == (False, False, 3)
     assert env.counts["invalid"] == 3
     env.reset()
-    assert env.step(command(dims, good, mask))[-1]["action_filter"]["held_steps"] == 0
+    assert env.step(command(dims, good, mask))[-1]["action_filter"]["fallback_steps"] == 0
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_command_of_the_wrong_size_or_kind_holds_the_last_action(dims, action)
     env.step(draws(env, 1)[0])
     with pytest.warns(RuntimeWarning, match="wrong size"):
         report = env.step(action)[-1]["action_filter"]
-    assert report["held"]
+    assert report["fallback"]
     assert report["invalid"]
     assert line.taken[1].tolist() == line.taken[0].tolist()
 
@@ -264,7 +264,7 @@ def test_asynchronous_environments_do_as_synchronous_ones(form, dims, tmp_path):
             vector.close()
 
 
-def compare(reports, expected, entries=("action", "mask", "held", "invalid", "held_steps", "log_likelihood")):
+def compare(reports, expected, entries=("action", "mask", "fallback", "invalid", "fallback_steps", "log_likelihood")):
     """Whether the reports of a VectorActionFilter are those of ActionFilters in a SyncVectorEnv."""
     for one, other in zip(reports, expected, strict=True):
         for entry in entries:
@@ -295,7 +295,7 @@ def test_the_vector_twin_does_what_its_rows_would_do_alone(settings, dims):
         found = episode(twin, actions)
     np.testing.assert_allclose(found[0], expected[0], atol=1e-4)
     compare(found[1], expected[1])
-    assert sum(report["held"].sum() for report in found[1]) == 1
+    assert sum(report["fallback"].sum() for report in found[1]) == 1
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))

@@ -78,7 +78,7 @@ def test_what_is_commanded_comes_back_bit_for_bit(kind, see_operator):
         assert filled.actions[mask].tobytes() == values[mask].tobytes()
         assert all(action in SPACES.action for action in filled.actions)
         assert (filled.mask == mask).all()
-        assert not filled.held.any()
+        assert not filled.fallback.any()
         assert not filled.invalid.any()
 
 
@@ -116,11 +116,11 @@ def test_a_command_outside_the_space_is_clipped_counted_and_warned_of_once():
     assert filled.actions[0].tolist() == [0.0, HIGH[1], LOW[2]]
     assert filled.actions[1, 0] == 0.5
     assert filler.counts["clipped"] == 3
-    assert not filled.held.any()
+    assert not filled.fallback.any()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_command_that_is_not_finite_is_held_counted_and_warned_of_once(bad):
+def test_a_command_that_is_not_finite_brings_the_fallback_counted_and_warned_of_once(bad):
     filler = Filler(make("mac"), 3)
     before = fill(filler).actions
     values, mask = inside(3), np.tile([True, True, False], (3, 1))
@@ -128,14 +128,14 @@ def test_a_command_that_is_not_finite_is_held_counted_and_warned_of_once(bad):
     with pytest.warns(RuntimeWarning, match="command is not finite or has the wrong size") as warned:
         filled = [filler(observations(3), values, mask) for _ in range(4)][-1]
     assert len(warned) == 1
-    assert filled.held.tolist() == filled.invalid.tolist() == [False, True, False]
+    assert filled.fallback.tolist() == filled.invalid.tolist() == [False, True, False]
     assert filled.actions[1].tolist() == [before[1, 0], values[1, 1], before[1, 2]]  # the usable dim is carried out
     assert filled.mask[1].tolist() == [False, True, False]
     undisturbed = Filler(make("mac"), 3)(observations(3), inside(3), mask)
     np.testing.assert_array_equal(filled.actions[[0, 2]], undisturbed.actions[[0, 2]])
-    assert (filler.counts["invalid"], filler.counts["held"]) == (4, 4)
+    assert (filler.counts["invalid"], filler.counts["fallback"]) == (4, 4)
     good = filler(observations(3), inside(3), mask)
-    assert not good.held.any()
+    assert not good.fallback.any()
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_a_command_that_is_not_finite_is_held_counted_and_warned_of_once(bad):
     ],
     ids=str,
 )
-def test_a_command_of_the_wrong_size_or_kind_is_held(values, mask):
+def test_a_command_of_the_wrong_size_or_kind_brings_the_fallback(values, mask):
     filler = Filler(make("mac"), 2)
     before = fill(filler).actions
     with pytest.warns(RuntimeWarning, match="wrong size"):
         filled = filler(observations(2, seed=5), values, mask)
     np.testing.assert_array_equal(filled.actions, before)
-    assert filled.held.all()
+    assert filled.fallback.all()
     assert filled.invalid.all()
     assert not filled.mask.any()
 
@@ -184,19 +184,19 @@ def test_a_policy_that_raises_is_survived():
     assert len(warned) == 1
     for filled in (first, second):
         assert filled.actions.tolist() == np.float32([[0.4, 0.2, 0.2]] * 2).tolist()  # the operator still commands
-        assert filled.held.all()
+        assert filled.fallback.all()
         assert not filled.invalid.any()
     assert (fill(filler).actions == np.float32(0.3)).all()
-    assert (filler.counts["failed"], filler.counts["held"], filler.counts["calls"]) == (4, 4, 4)
+    assert (filler.counts["failed"], filler.counts["fallback"], filler.counts["calls"]) == (4, 4, 4)
 
 
-def test_a_policy_that_gives_nan_is_held_row_by_row():
+def test_a_policy_that_gives_nan_brings_the_fallback_row_by_row():
     broken = np.float32([[0.1, 0.1, 0.1], [0.1, np.nan, 0.1], [np.inf, 0.1, 0.1]])
     filler = Filler(scripted(0.2, broken), 3)
     fill(filler)
     with pytest.warns(RuntimeWarning, match="policy gives NaN or infinity"):
         filled = fill(filler)
-    assert filled.held.tolist() == [False, True, True]
+    assert filled.fallback.tolist() == [False, True, True]
     assert filled.actions.tolist() == np.float32([[0.1] * 3, [0.2] * 3, [0.2] * 3]).tolist()
     assert filler.counts["broken"] == 2
 
@@ -206,10 +206,10 @@ def test_a_chunk_that_turned_out_broken_is_not_carried_on():
     with torch.no_grad():
         policy.network[-1].bias[4] = np.nan  # the second step of the chunk
     filler = Filler(policy)
-    assert not fill(filler).held[0]
+    assert not fill(filler).fallback[0]
     with pytest.warns(RuntimeWarning, match="NaN"):
-        assert fill(filler).held[0]
-    assert [bool(fill(filler).held[0]) for _ in range(3)] == [False, True, False]  # planned anew each time
+        assert fill(filler).fallback[0]
+    assert [bool(fill(filler).fallback[0]) for _ in range(3)] == [False, True, False]  # planned anew each time
 
 
 def test_a_policy_that_answers_out_of_the_space_or_in_another_shape_is_made_safe():
@@ -217,7 +217,7 @@ def test_a_policy_that_answers_out_of_the_space_or_in_another_shape_is_made_safe
     assert fill(filler).actions[0].tolist() == HIGH.tolist()
     filler.policy.step = lambda *args, **kwargs: (np.zeros((1, ACTION + 1)), None)
     with pytest.warns(RuntimeWarning, match=r"ValueError: actions are \(1, 4\) and not \(1, 3\)"):
-        assert fill(filler).held[0]
+        assert fill(filler).fallback[0]
 
 
 def test_a_late_policy_is_not_waited_for():
@@ -225,12 +225,12 @@ def test_a_late_policy_is_not_waited_for():
     filler.policy.tell(0.2, Pause(0.4), 0.3)
     assert fill(filler).actions[0].tolist() == np.float32([0.2] * 3).tolist()
     began = time.perf_counter()
-    with pytest.warns(RuntimeWarning, match="no answer within 60 ms: the last safe action is held"):
+    with pytest.warns(RuntimeWarning, match="no answer within 60 ms: the last safe action is repeated"):
         late = fill(filler, 0.4, [True, False, False])
     assert 50 < late.milliseconds <= 1000 * (time.perf_counter() - began) < 300
     busy = fill(filler)  # the late call still runs
     for filled in (late, busy):
-        assert filled.held[0]
+        assert filled.fallback[0]
         assert filled.actions[0].tolist() == np.float32([0.4, 0.2, 0.2]).tolist()
     assert (filler.counts["late"], filler.counts["failed"]) == (2, 0)
     time.sleep(0.5)
@@ -266,14 +266,14 @@ def test_a_nan_observation_holds_its_own_row_alone():
     with pytest.warns(RuntimeWarning, match="the observation is NaN"):
         filled = fill(filler, seen=blind)
     undisturbed = fill(twin, seen=seen)
-    assert filled.held.tolist() == [False, True, False]
+    assert filled.fallback.tolist() == [False, True, False]
     assert filled.actions[1].tolist() == before[1].tolist()
     np.testing.assert_array_equal(filled.actions[[0, 2]], undisturbed.actions[[0, 2]])
     again, fresh = fill(filler, seen=seen), fill(Filler(policy, 3), seen=seen)
     np.testing.assert_allclose(again.actions[1], fresh.actions[1], atol=1e-5)  # nothing made up is remembered
 
 
-def test_before_any_action_the_one_nearest_to_zero_is_held_or_the_one_asked_for():
+def test_before_any_action_the_one_nearest_to_zero_is_the_fallback_or_the_one_asked_for():
     high = spaces.Box(np.float32([0.25, -1, -1]), np.float32([1, 1, -0.5]))
     for rest, expected in ((None, [0.25, 0.0, -0.5]), ([0.5, 0.5, -0.75], [0.5, 0.5, -0.75])):
         filler = Filler(scripted(RuntimeError("no")), rest=rest, space=high)
@@ -332,7 +332,7 @@ def test_a_hand_over_limits_no_command_and_not_the_start():
     np.testing.assert_allclose(fill(filler).actions[0], 0.1)
 
 
-def test_a_hand_over_goes_on_after_steps_that_were_held():
+def test_a_hand_over_goes_on_after_steps_in_fallback():
     filler = Filler(scripted(), 1, max_change=0.1)
     filler.policy.tell(0.0, RuntimeError("no"), 0.5, 0.5)
     fill(filler, 0.0, ALL)
@@ -375,15 +375,15 @@ def test_the_likelihood_is_that_of_the_operators_dims():
     policy, seen, values, mask = make("mac"), observations(9), inside(9), masks(9)
     filler = Filler(policy, 9)
     found = filler.log_likelihood(filler(seen, values, mask))
-    np.testing.assert_allclose(found, policy.log_prob(seen, values, query_mask=mask))
+    np.testing.assert_allclose(found, policy.log_prob(seen, values, query=mask))
     assert (found[~mask.any(1)] == 0).all()
 
 
 def test_a_likelihood_that_cannot_be_had_is_nan():
     filler = Filler(make("mac"), 2)
     with pytest.warns(RuntimeWarning, match="not finite"):
-        held = filler(observations(2), [[np.nan, 0.0, 0.0], [0.5, 0.0, 0.0]], [[True, False, False]] * 2)
-    assert np.isnan(filler.log_likelihood(held)).tolist() == [True, False]
+        filled = filler(observations(2), [[np.nan, 0.0, 0.0], [0.5, 0.0, 0.0]], [[True, False, False]] * 2)
+    assert np.isnan(filler.log_likelihood(filled)).tolist() == [True, False]
     filler.policy.log_prob = lambda *args, **settings: 1 / 0
     with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
         assert np.isnan(filler.log_likelihood(fill(filler))).all()
@@ -403,7 +403,7 @@ def test_bounds_that_differ_by_a_rounding_error_do_no_harm():
     values = np.stack([wide.low, wide.high])
     filled = filler(observations(2), values, np.tile([True, True, False], (2, 1)))
     assert filled.actions[:, :2].tobytes() == values[:, :2].tobytes()
-    assert not filled.held.any()
+    assert not filled.fallback.any()
 
 
 @pytest.mark.parametrize("deadline", [None, 1000.0])

@@ -149,23 +149,43 @@ def test_wrong_input_is_refused_by_name(policy):
         policy.act(nan)
     with pytest.raises(ValueError, match=r"observations must be \(4,\)"):
         policy.act(np.zeros(5))
-    with pytest.raises(ValueError, match="given and given_mask go together"):
-        policy.act(seen, given=np.zeros(3))
-    with pytest.raises(ValueError, match=r"given\[1\] = 2.5 lies outside the action space \[-2.0, 2.0\]"):
+    with pytest.raises(ValueError, match="command and mask go together"):
+        policy.act(seen, command=np.zeros(3))
+    with pytest.raises(ValueError, match=r"command\[1\] = 2.5 lies outside the action space \[-2.0, 2.0\]"):
         policy.act(seen, np.full(3, 2.5), mask([1]))
     with pytest.raises(ValueError, match=r"\(3,\) or \(2, 3\)"):
         policy.act(seen, np.zeros((4, 3)), np.ones((4, 3), bool))
     with pytest.raises(ValueError, match="booleans"):
         policy.act(seen, np.zeros(3), [0.5, 0, 0])
-    with pytest.raises(ValueError, match=r"given\[2\] is NaN"):
+    with pytest.raises(ValueError, match=r"command\[2\] is NaN"):
         policy.act(seen, [0.0, 0.0, np.nan], mask([2]))
-    with pytest.raises(ValueError, match=r"given\[0\] = inf lies outside"):
+    with pytest.raises(ValueError, match=r"command\[0\] = inf lies outside"):
         policy.act(seen, np.array([1e300, 0.0, 0.0]), mask([0]))
     for given, held in ((np.zeros(1), mask([0])), (np.zeros(3), np.ones((2, 1), bool))):  # no silent broadcast
         with pytest.raises(ValueError, match=r"\(3,\) or \(2, 3\)"):
             policy.act(seen, given, held)
     with pytest.raises(ValueError, match="arrays of numbers, got dict"):
         policy.act({"observation": seen})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_old_names_of_keywords_work_with_a_warning():
+    policy, seen, command = make("mac"), observations(2), np.full((2, ACTION), 0.25, np.float32)
+    with pytest.warns(DeprecationWarning, match="act: 'given' is deprecated, use 'command' instead") as warned:
+        action = policy.act(seen, given=command, given_mask=mask([0]), deterministic=True)
+    assert len(warned) == 2
+    assert warned[0].filename == __file__
+    np.testing.assert_array_equal(action, policy.act(seen, command, mask([0]), deterministic=True))
+    with pytest.warns(DeprecationWarning, match="step: 'given_mask' is deprecated, use 'mask'"):
+        stepped, _ = policy.step(seen, None, command=command, given_mask=mask([0]), deterministic=True)
+    np.testing.assert_array_equal(stepped, action)
+    with pytest.warns(DeprecationWarning, match="log_prob: 'query_mask' is deprecated, use 'query'"):
+        likelihood = policy.log_prob(seen, action, given_mask=mask([0]), query_mask=mask([2]))
+    np.testing.assert_array_equal(likelihood, policy.log_prob(seen, action, given=mask([0]), query=mask([2])))
+    with pytest.raises(ValueError, match="'given_mask' is the old name of 'mask'"):
+        policy.act(seen, command, mask=mask([0]), given_mask=mask([0]))
+    with pytest.raises(TypeError):
+        policy.log_prob(seen, action, mask([0]), mask([2]))  # two masks side by side could be swapped unnoticed
 
 
 def test_no_rows_get_no_actions(policy):

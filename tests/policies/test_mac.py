@@ -29,7 +29,7 @@ def test_the_density_of_one_dim_integrates_to_one(kind):
     actions = np.repeat(action, len(grid), 0)
     actions[:, 1] = grid
     query = np.array([False, True, False])
-    density = np.exp(policy.log_prob(np.repeat(seen, len(grid), 0), actions, [True, False, False], query))
+    density = np.exp(policy.log_prob(np.repeat(seen, len(grid), 0), actions, query=query, given=[True, False, False]))
     assert abs(np.trapezoid(density, grid) - 1) < 1e-3
 
 
@@ -38,7 +38,7 @@ def test_the_chain_rule_in_canonical_order():
     seen, action = rows(7)
     first, rest = np.array([False, False, True]), np.array([True, True, False])
     joint = policy.log_prob(seen, action)
-    product = policy.log_prob(seen, action, None, first) + policy.log_prob(seen, action, first, rest)
+    product = policy.log_prob(seen, action, query=first) + policy.log_prob(seen, action, query=rest, given=first)
     np.testing.assert_allclose(joint, product, atol=1e-5)
 
 
@@ -47,7 +47,7 @@ def test_chunks_have_the_likelihood_of_their_first_step():
     seen, action = rows(5)
     assert policy.log_prob(seen, action).shape == (5,)
     operator = np.array([True, False, False])
-    parts = policy.log_prob(seen, action, None, operator) + policy.log_prob(seen, action, operator)
+    parts = policy.log_prob(seen, action, query=operator) + policy.log_prob(seen, action, given=operator)
     np.testing.assert_allclose(policy.log_prob(seen, action), parts, atol=1e-5)
 
 
@@ -57,12 +57,12 @@ def test_a_likelihood_that_is_not_defined_is_refused_by_name():
     first, nan = np.array([True, False, False]), action.copy()
     nan[1, 2] = np.nan
     with pytest.raises(ValueError, match=r"dims \[0\] are both given and queried"):
-        policy.log_prob(seen, action, first, np.array([True, True, False]))
+        policy.log_prob(seen, action, query=[True, True, False], given=first)
     with pytest.raises(ValueError, match="NaN or infinity"):
         policy.log_prob(seen, nan)
-    assert np.isfinite(policy.log_prob(seen, nan, None, first)).all()  # what is not asked may be anything
-    with pytest.raises(ValueError, match=r"given_mask must be \(3,\) or \(2, 3\)"):
-        policy.log_prob(seen, action, np.ones(2, bool))
+    assert np.isfinite(policy.log_prob(seen, nan, query=first)).all()  # what is not asked may be anything
+    with pytest.raises(ValueError, match=r"given must be \(3,\) or \(2, 3\)"):
+        policy.log_prob(seen, action, given=np.ones(2, bool))
     with pytest.raises(ValueError, match="action must be"):
         policy.log_prob(seen, action[:, :2])
 

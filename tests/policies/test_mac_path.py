@@ -30,7 +30,7 @@ def test_the_network_is_asked_in_one_pass():
     assert isinstance(policy.model.network, PathNetwork)
     passes = []
     policy.model.network.register_forward_hook(lambda *_: passes.append(1))
-    policy.log_prob(*rows(5), [True, False, False])
+    policy.log_prob(*rows(5), given=[True, False, False])
     assert len(passes) == 1
 
 
@@ -41,7 +41,7 @@ def test_the_density_of_one_dim_integrates_to_one():
     actions = np.repeat(action, len(grid), 0)
     actions[:, 1] = grid
     query = np.array([False, True, False])
-    density = np.exp(policy.log_prob(np.repeat(seen, len(grid), 0), actions, [True, False, False], query))
+    density = np.exp(policy.log_prob(np.repeat(seen, len(grid), 0), actions, query=query, given=[True, False, False]))
     assert abs(np.trapezoid(density, grid) - 1) < 2e-3
 
 

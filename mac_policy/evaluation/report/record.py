@@ -54,10 +54,10 @@ def notes(record: dict[str, Any]) -> list[str]:
     found.append("Arms differ where zero lies outside the interval of their paired difference.")
     if record["best_alone"]:
         found.append("The best alone was chosen after the fact, which flatters it.")
-    steps = {name: arm["held_steps"] for name, arm in record["arms"].items() if arm["held_steps"]}
+    steps = {name: arm["fallback_steps"] for name, arm in record["arms"].items() if arm["fallback_steps"]}
     if steps:
-        held = ", ".join(f"{name} {count}" for name, count in steps.items())
-        found.append(f"Steps at which the last safe action was held for want of a usable one: {held}.")
+        found_steps = ", ".join(f"{name} {count}" for name, count in steps.items())
+        found.append(f"Steps at which the fallback repeated the last safe action: {found_steps}.")
     batch = max(arm["latency_ms"]["batch"] for arm in arms)
     found.append(f"Fill-in: median and 95th percentile of one call, which serves {batch} environments.")
     return found

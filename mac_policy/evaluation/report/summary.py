@@ -39,7 +39,7 @@ def summarise(seeds: Seeds, tasks: Sequence[str] = ()) -> dict[str, Any]:
         "latency_ms": latency(episodes),
         "steps": steps,
         "held_dims": sum(record.held_dims * record.steps for record in episodes) / steps,
-        "held_steps": sum(record.held for record in episodes),
+        "fallback_steps": sum(record.fallback for record in episodes),
         "invalid_steps": sum(record.invalid for record in episodes),
         "rewards": [found.tolist() for found in rewards],
     }
