@@ -28,7 +28,7 @@ def main(config: DictConfig) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     experiment = experiment_of(config)
     print(experiment.comparison.load(experiment.comparison.seeds[0]))
-    record = experiment.run(make_fabric(experiment.comparison.recipe.training), resume=config.resume)
+    record = experiment.run(make_fabric(experiment.comparison.budget.training), resume=config.resume)
     Console(width=None if Console().is_terminal else 220).print(results_table(record))
     print(f"curves: {write_plot(record, experiment.folder / 'curves.png')}")
     print(experiment.folder / RESULTS)

@@ -30,7 +30,7 @@ def main(config: DictConfig) -> None:
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     benchmark = read_benchmark(plain["benchmark"])
     comparisons = make(plain, benchmark)
-    fabric = make_fabric(comparisons[0].recipe.training)
+    fabric = make_fabric(comparisons[0].budget.training)
     records = [run(comparison, fabric, plain["resume"]) for comparison in comparisons]
     if fabric.is_global_zero:
         report(comparisons, records, benchmark.get("table"))

@@ -55,16 +55,16 @@ def main(config: DictConfig) -> None:
         spec.levels,
     )
     found = distances(network, samples, rows)
-    write_distances(out / "distances.png", found, f"{spec.arm} on {rows.name}: {NAME}")
+    write_distances(out / "distances.png", found, f"{spec.method} on {rows.name}: {NAME}")
     record = run_record(asked.seed, rows.record())
     record |= {
-        "arm": spec.arm,
+        "arm": spec.method,
         "samples": count,
         "temperature": asked.temperature,
         "distance": {"about": NAME, **found},
     }
     record |= {"seconds": seconds, "classifier": {"test_accuracy": accuracy}}
-    table = Table(title=f"{spec.arm} on {rows.name}, {count} samples: {NAME} (classifier: {accuracy:.1%} right)")
+    table = Table(title=f"{spec.method} on {rows.name}, {count} samples: {NAME} (classifier: {accuracy:.1%} right)")
     table.add_column("steps", justify="right")
     table.add_column("distance", justify="right")
     for steps, distance in found["steps"].items():

@@ -22,7 +22,7 @@ def main(config: DictConfig) -> None:
         raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/mnist-cpu/sfarm-s0")
     arm = Path(str(config.run))
     loaded, spec = load_of_images(arm)
-    model = check_path(loaded, spec.arm)
+    model = check_path(loaded, spec.method)
     if config.mode is not None:
         model = model.in_mode(config.mode)
     out = Path(str(config.out)) if config.out else arm

@@ -27,7 +27,7 @@ from mac_policy.core.heads import (
 from mac_policy.core.networks import MLP, Network, PathTransformer, Transformer, UNet
 from mac_policy.core.orders import lexicographic, strided
 from mac_policy.rows.baselines import BASELINES
-from mac_policy.rows.methods import ARMS
+from mac_policy.rows.methods import METHODS
 from mac_policy.rows.model import RowModel
 
 NETWORKS: dict[str, type[Network]] = {
@@ -45,21 +45,21 @@ HEADS: dict[str, type[Head]] = {
     "mixture": GaussianMixture,
     "energy": EnergyTilted,
 }
-RANDOM = "random"  # the mode of staged activation that every arm with modes has
+RANDOM = "random"  # the mode of staged activation that every staged method has
 ORDERS = ("lexicographic", "strided", "pixels")
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """An arm's model.
+    """The description of a model of rows.
 
-    arm: its name in `ARMS`; shape, levels: of the rows, as `RowSet` has them; network: its `kind` in `NETWORKS` and
+    method: a name in `METHODS`; shape, levels: of the rows, as `RowSet` has them; network: its `kind` in `NETWORKS` and
     its sizes, or in `BASELINES` and its settings; head: its `kind` in `HEADS` and its settings; order: the canonical
     order, 'lexicographic', 'strided' (with `stride`) or 'pixels' (pixel by pixel, the channels of one together);
     regions: further modes of staged activation of a table, each by the columns that are activated first.
     """
 
-    arm: str
+    method: str
     shape: tuple[int, ...]
     levels: int | None
     network: Mapping[str, Any]
@@ -68,7 +68,7 @@ class ModelSpec:
     regions: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("arm", self.arm, ARMS)
+        check_choice("method", self.method, METHODS)
         if self.regions and len(self.shape) != 1:
             raise ValueError("regions are for tables: images have modes of their own")
         if RANDOM in self.regions:
@@ -86,7 +86,7 @@ class ModelSpec:
 
 
 def build(spec: ModelSpec, seed: int = 0) -> RowModel:
-    """An untrained model; arms of the same kind of network and the same seed start from the same weights.
+    """An untrained model; methods with the same kind of network start from the same weights, given the same seed.
 
     The global random state is left as it was.
 
@@ -96,7 +96,7 @@ def build(spec: ModelSpec, seed: int = 0) -> RowModel:
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        if ARMS[spec.arm].is_baseline:
+        if METHODS[spec.method].is_baseline:
             return make_baseline(spec)
         factorization = make_factorization(spec)
         head = make_head(spec)
@@ -109,18 +109,18 @@ def make_baseline(spec: ModelSpec) -> RowModel:
     and its own settings."""
     settings = dict(spec.network)
     kind = check_choice("baseline", settings.pop("kind", None), BASELINES)
-    if kind != ARMS[spec.arm].network:
-        raise ValueError(f"the arm {spec.arm} is the baseline {ARMS[spec.arm].network}, not {kind}")
+    if kind != METHODS[spec.method].network:
+        raise ValueError(f"the method {spec.method} is the baseline {METHODS[spec.method].network}, not {kind}")
     known = {"shape": spec.shape, "head": make_head(spec), "levels": spec.levels}
     return cast(RowModel, _construct(BASELINES[kind], settings, known, kind))
 
 
 def make_factorization(spec: ModelSpec) -> Factorization:
-    """How an arm trains and walks."""
-    arm = ARMS[spec.arm]
-    if arm.factorization is not None:
-        return arm.factorization(spec.num_variables, make_order(spec.shape, **spec.order))
-    return staged_modes(spec, arm.modes or None)
+    """The law that the model is trained for and asked along."""
+    method = METHODS[spec.method]
+    if method.factorization is not None:
+        return method.factorization(spec.num_variables, make_order(spec.shape, **spec.order))
+    return staged_modes(spec, method.modes or None)
 
 
 def staged_modes(spec: ModelSpec, names: tuple[str, ...] | None = None) -> StagedModes:
@@ -138,7 +138,7 @@ def make_head(spec: ModelSpec) -> Head:
     settings = dict(spec.head)
     cls = HEADS[check_choice("head", settings.pop("kind", None), HEADS)]
     known: dict[str, Any] = {"num_variables": spec.num_variables, "num_classes": spec.levels, "num_levels": spec.levels}
-    known["channels"] = spec.shape[0] if len(spec.shape) == 3 and ARMS[spec.arm].modes is not None else 1
+    known["channels"] = spec.shape[0] if len(spec.shape) == 3 and METHODS[spec.method].modes is not None else 1
     head: Head = _construct(cls, settings, known, "head")
     if head.discrete != (spec.levels is not None):
         values = "real numbers" if spec.levels is None else f"values 0..{spec.levels - 1}"
@@ -149,14 +149,17 @@ def make_head(spec: ModelSpec) -> Head:
 def make_network(spec: ModelSpec, head: Head) -> Network:
     settings = dict(spec.network)
     cls = NETWORKS[check_choice("network", settings.pop("kind", None), NETWORKS)]
-    if cls.kind != ARMS[spec.arm].network:
-        raise ValueError(f"the arm {spec.arm} asks a {ARMS[spec.arm].network} network, {spec.network['kind']} is none")
+    if cls.kind != METHODS[spec.method].network:
+        raise ValueError(
+            f"the method {spec.method} needs a {METHODS[spec.method].network} network, "
+            f"{spec.network['kind']} is not one"
+        )
     known = {
         "shape": spec.shape,
         "num_variables": spec.num_variables,
         "num_features": head.num_features,
         "num_params": head.num_params,
-        "num_modes": 0 if ARMS[spec.arm].modes is None else len(staged_modes(spec).modes),
+        "num_modes": 0 if METHODS[spec.method].modes is None else len(staged_modes(spec).modes),
     }
     network: Network = _construct(cls, settings, known, "network")
     return network

@@ -6,7 +6,7 @@ from lightning_fabric import Fabric
 
 from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.queries import EvaluationSettings
-from mac_policy.rows.likelihoods.training import ArmRun, Recipe
+from mac_policy.rows.likelihoods.training import ArmRun, Budget
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build
 from mac_policy.training.settings import TrainSettings
@@ -55,9 +55,9 @@ def quickly(**settings):
     return TrainSettings(**(defaults | settings))
 
 
-def recipe(evaluation=None, **settings):
+def budget(evaluation=None, **settings):
     evaluation = {"curve_rows": 4, "curve_steps": 2, **(evaluation or {})}
-    return Recipe(quickly(**settings), evaluation=EvaluationSettings(**evaluation))
+    return Budget(quickly(**settings), evaluation=EvaluationSettings(**evaluation))
 
 
 def compare(folder, arms=("ardm", "mac"), seeds=(0, 1), rows=None, head=None, **settings):
@@ -68,7 +68,7 @@ def compare(folder, arms=("ardm", "mac"), seeds=(0, 1), rows=None, head=None, **
         networks={"set": MLP},
         head=head or CATEGORICAL,
         order={"kind": "lexicographic"},
-        recipe=recipe(**settings),
+        budget=budget(**settings),
         arms=arms,
         seeds=seeds,
         folder=folder,
@@ -88,7 +88,7 @@ def a_run(folder, arm="mac", seed=0, rows=None, head=None, network=None, **setti
     rows = rows or letters()
     described = spec(arm, head, network, rows)
     return ArmRun(
-        build(described, seed), described, rows, recipe(**settings), folder, seed=seed, fabric=one_process(), quiet=True
+        build(described, seed), described, rows, budget(**settings), folder, seed=seed, fabric=one_process(), quiet=True
     )
 
 

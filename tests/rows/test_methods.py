@@ -5,7 +5,7 @@ import torch
 
 from mac_policy.core import MaskTuned, UniformCardinality, UniformOrder
 from mac_policy.core.orders import strided
-from mac_policy.rows.methods import ARMS, FIGURE_3, check_arms
+from mac_policy.rows.methods import FIGURE_3, METHODS, check_methods
 from mac_policy.rows.spec import ModelSpec, build, make_order
 from tests.rows.helpers import CATEGORICAL, MLP, N, same, spec
 
@@ -23,7 +23,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_tuned_arm_trains_on_the_masks_its_settings_say(name):
-    arm = ARMS[name].factorization(N, ORDER)
+    arm = METHODS[name].factorization(N, ORDER)
     expected = MaskTuned(UniformCardinality(N), ORDER, **SETTINGS[name])
     first, second = (f.training_masks(500, torch.Generator().manual_seed(3)) for f in (arm, expected))
     assert torch.equal(first.evidence, second.evidence)
@@ -33,11 +33,11 @@ def test_a_tuned_arm_trains_on_the_masks_its_settings_say(name):
 
 def test_every_arm_of_the_figure_trains_on_masks_of_its_own():
     draws = [
-        ARMS[name].factorization(N, ORDER).training_masks(400, torch.Generator().manual_seed(0)) for name in FIGURE_3
+        METHODS[name].factorization(N, ORDER).training_masks(400, torch.Generator().manual_seed(0)) for name in FIGURE_3
     ]
     kinds = {(tuple(d.evidence.flatten().tolist()), tuple(d.weights.flatten().tolist())) for d in draws}
     assert len(kinds) == len(FIGURE_3)
-    assert isinstance(ARMS["ardm"].factorization(N, ORDER), UniformOrder)
+    assert isinstance(METHODS["ardm"].factorization(N, ORDER), UniformOrder)
 
 
 def test_arms_start_from_the_same_weights_for_a_seed_and_leave_the_global_state_alone():
@@ -52,13 +52,13 @@ def test_arms_start_from_the_same_weights_for_a_seed_and_leave_the_global_state_
 
 
 def test_names_of_arms_are_checked():
-    assert check_arms(["mac", "ardm"]) == ("mac", "ardm")
+    assert check_methods(["mac", "ardm"]) == ("mac", "ardm")
     with pytest.raises(ValueError, match=r"unknown arm 'mack'; allowed are .* did you mean 'mac'"):
-        check_arms(["ardm", "mack"])
+        check_methods(["ardm", "mack"])
     with pytest.raises(ValueError, match=r"one or more different names, got \['mac', 'mac'\]"):
-        check_arms(["mac", "mac"])
+        check_methods(["mac", "mac"])
     with pytest.raises(ValueError, match="one or more different names"):
-        check_arms([])
+        check_methods([])
 
 
 @pytest.mark.parametrize(
@@ -80,16 +80,16 @@ def test_canonical_orders(shape, order, expected):
         ({"network": {"kind": "mlpp"}}, "unknown network 'mlpp'.*did you mean 'mlp'"),
         ({"network": {"kind": "mlp", "widht": 3}}, "unknown setting of the network 'widht'.*'width'"),
         ({"network": {"kind": "mlp", "num_variables": 3}}, "unknown setting of the network 'num_variables'"),
-        ({"arm": "mac-path"}, "the arm mac-path asks a path network, mlp is none"),
+        ({"method": "mac-path"}, "the method mac-path needs a path network, mlp is not one"),
         ({"head": {"kind": "gauss"}}, "unknown head 'gauss'"),
         ({"head": {"kind": "gaussian"}}, r"the head 'gaussian' is not for values 0..2"),
         ({"head": {"kind": "categorical"}, "levels": None}, "num_classes must be|not for real numbers"),
         ({"order": {"kind": "spiral"}}, "unknown order 'spiral'"),
         ({"order": {"kind": "strided"}}, "stride must be a whole number of at least 1, got None"),
-        ({"arm": "x"}, "unknown arm 'x'"),
+        ({"method": "x"}, "unknown method 'x'"),
     ],
 )
 def test_a_wrong_spec_is_refused_by_name(change, message):
-    values = {"arm": "mac", "shape": (N,), "levels": 3, "network": MLP, "head": CATEGORICAL}
+    values = {"method": "mac", "shape": (N,), "levels": 3, "network": MLP, "head": CATEGORICAL}
     with pytest.raises(ValueError, match=message):
         build(ModelSpec(**(values | change)))

@@ -14,7 +14,7 @@ from mac_policy.core.staged import image_regions
 from mac_policy.rows.likelihoods import outcome
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, missing
 from mac_policy.rows.likelihoods.report import results_tables
-from mac_policy.rows.methods import ARMS
+from mac_policy.rows.methods import METHODS
 from mac_policy.rows.patterns import MODES, REGIONS, given_by_pattern, split_pattern
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build, staged_modes
@@ -179,7 +179,7 @@ def test_likelihoods_that_were_kept_before_there_were_patterns_are_still_read(tm
 
 
 def test_every_arm_has_a_factorisation_modes_or_is_a_baseline():
-    for name, arm in ARMS.items():
+    for name, arm in METHODS.items():
         assert (arm.factorization is not None) + (arm.modes is not None) + arm.is_baseline == 1, name
 
 

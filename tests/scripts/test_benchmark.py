@@ -59,7 +59,7 @@ def test_it_leaves_a_table_results_and_curves(user, trained):
     assert (path.parent / "curves.png").stat().st_size > 5000
     assert "a prefix of" in out
     assert re.search(r"│ mac +│ +\d\.\d{4} \[", out)
-    assert load(path.parent / "mac-s0")[1].arm == "mac"
+    assert load(path.parent / "mac-s0")[1].method == "mac"
 
 
 def test_the_same_command_again_trains_nothing_and_a_further_seed_only_itself(user, trained):

@@ -7,7 +7,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from mac_policy.rows.methods import ARMS
+from mac_policy.rows.methods import METHODS
 from tests.scripts.helpers import ROOT
 
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
@@ -46,9 +46,9 @@ def test_what_a_command_asks_for_can_be_made(scripts, script, options):
     elif "run" in config:  # of an arm or a benchmark, which a command above has trained
         runs = [f"runs/benchmark/{o['benchmark']}-{o['preset']}" for s, o in map(parsed, COMMANDS) if s == "benchmark"]
         folder = Path(config.run)
-        assert str(folder) in runs or (str(folder.parent) in runs and folder.name.removesuffix("-s0") in ARMS)
+        assert str(folder) in runs or (str(folder.parent) in runs and folder.name.removesuffix("-s0") in METHODS)
     if "arms" in config and config.arms:
-        assert set(config.arms) <= set(ARMS)
+        assert set(config.arms) <= set(METHODS)
 
 
 def parsed(command):

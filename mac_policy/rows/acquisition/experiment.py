@@ -27,7 +27,7 @@ from mac_policy.rows.acquisition.summary import summarised
 from mac_policy.rows.baselines import BASELINES
 from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.evaluate import row_tensor
-from mac_policy.rows.methods import ARMS, check_arms
+from mac_policy.rows.methods import METHODS, check_methods
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.state import ResumeError
 
@@ -108,7 +108,7 @@ class Experiment:
     def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
         """What decides the numbers of an arm and seed."""
         config = checkpoint.read_config(trained)
-        is_latent = ARMS[config["spec"]["arm"]].is_baseline
+        is_latent = METHODS[config["spec"]["method"]].is_baseline
         of_rows = {} if config["identity"]["data"]["note"] == rows.note else {"note": rows.note}
         found: dict[str, Any] = json.loads(
             json.dumps(
@@ -139,7 +139,7 @@ class Experiment:
 
     def arm_record(self, arm: str, found: Sequence[Measured]) -> dict[str, Any]:
         record: dict[str, Any] = {
-            "about": ARMS[arm].about,
+            "about": METHODS[arm].about,
             "training_seeds": [m.seed for m in found],
             "checkpoints": [str(self.comparison.arm_folder(arm, m.seed)) for m in found],
             "acquisition_seconds": [round(m.seconds, 1) for m in found],
@@ -159,8 +159,8 @@ def check_answering(arms: Sequence[str]) -> None:
     >>> from mac_policy.rows.acquisition.experiment import check_answering
     >>> check_answering(["sfarm", "vae"])
     """
-    able = [name for name, it in ARMS.items() if not it.is_baseline or BASELINES[it.network].any_query]
-    for arm in check_arms(arms):
+    able = [name for name, it in METHODS.items() if not it.is_baseline or BASELINES[it.network].any_query]
+    for arm in check_methods(arms):
         if arm not in able:
             raise ValueError(
                 f"the arm {arm!r} has no density of a variable given others, which acquisition asks for; "

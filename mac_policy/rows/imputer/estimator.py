@@ -18,7 +18,7 @@ from mac_policy.rows.imputer.names import check_same_columns, names_in
 from mac_policy.rows.imputer.seeds import seed_from
 from mac_policy.rows.imputer.sklearn_base import BaseEstimator, NotFittedError, TransformerMixin
 from mac_policy.rows.imputer.table import Floats, Table, read_table
-from mac_policy.rows.imputer.training import ARM, Recipe, check_device, trained_model
+from mac_policy.rows.imputer.training import METHOD, ImputerSettings, check_device, trained_model
 from mac_policy.rows.model import RowModel
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
@@ -100,7 +100,7 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Imputer:
         """Train on a table (rows, columns), NaN where a value is missing. `y` is not looked at."""
-        recipe, seed = self._recipe(), seed_from(self.random_state)
+        settings, seed = self._settings(), seed_from(self.random_state)
         table = read_table(X, type(self).__name__)
         columns = Columns.of(table.values)
         self._warn_of_empty(table, columns)
@@ -109,7 +109,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         model, run = None, None
         if columns.varies.any():
             tensor = torch.from_numpy(rows.astype(np.float32))
-            model, run = trained_model(tensor, recipe, seed, quiet=not self.verbose)
+            model, run = trained_model(tensor, settings, seed, quiet=not self.verbose)
         # Here at last: a fit that is broken off leaves what was there before.
         self._remember(table, columns, seed)
         self.model_, self.n_steps_ = model, run.step if run else 0
@@ -173,9 +173,9 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     # ---- what is between the table and the model ----
 
-    def _recipe(self) -> Recipe:
+    def _settings(self) -> ImputerSettings:
         check_choice("fill", self.fill, FILLS)
-        check_choice("factorization", self.factorization, ARM)
+        check_choice("factorization", self.factorization, METHOD)
         for name in ("steps", "width", "depth", "num_components"):
             check_count(name, getattr(self, name))
         check_positive("learning_rate", self.learning_rate)
@@ -198,7 +198,7 @@ class Imputer(TransformerMixin, BaseEstimator):
             save_seconds=1e9,
             accelerator=check_device(self.device),
         )
-        return Recipe(
+        return ImputerSettings(
             self.factorization,
             self.width,
             self.depth,

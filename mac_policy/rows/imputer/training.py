@@ -19,7 +19,7 @@ from mac_policy.training.memory import MemoryRun
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
-ARM = {"uniform": "ardm", "mac": "mac-both"}  # what the user calls a factorisation: the arm that has it
+METHOD = {"uniform": "ardm", "mac": "mac-both"}  # the option factorization: the method that it names
 DEVICES = ("cpu", "auto", "cuda", "gpu", "mps", "tpu")
 FEWEST_HELD_OUT = 10
 MIN_LOG_STD = -3.0  # 0.05 standard deviations: a table's round numbers are no densities
@@ -30,7 +30,7 @@ _GLOBAL_STATE = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ImputerSettings:
     """What decides the weights, besides the table and the seed."""
 
     factorization: str
@@ -44,7 +44,7 @@ class Recipe:
 
     def spec(self, num_variables: int) -> ModelSpec:
         return ModelSpec(
-            ARM[self.factorization],
+            METHOD[self.factorization],
             (num_variables,),
             None,
             {"kind": "mlp", "residual": True, "width": self.width, "depth": self.depth, "dropout": self.dropout},
@@ -55,13 +55,15 @@ class Recipe:
 class TableRun(MemoryRun[RowModel]):
     """The run of an imputer's model on standardised rows (R, N), NaN = missing, some of which are held out."""
 
-    def __init__(self, model: RowModel, rows: Tensor, recipe: Recipe, seed: int, fabric: Fabric, quiet: bool) -> None:
-        self.train_rows, self.held_out = hold_out(rows, recipe.validation, seed)
-        self.noise = recipe.noise
+    def __init__(
+        self, model: RowModel, rows: Tensor, settings: ImputerSettings, seed: int, fabric: Fabric, quiet: bool
+    ) -> None:
+        self.train_rows, self.held_out = hold_out(rows, settings.validation, seed)
+        self.noise = settings.noise
         super().__init__(
             model,
             len(self.train_rows),
-            recipe.training,
+            settings.training,
             Path(),
             name="imputer",
             identity={},
@@ -102,20 +104,22 @@ def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     return rows[order[count:]], rows[order[:count]]
 
 
-def trained_model(rows: Tensor, recipe: Recipe, seed: int, *, quiet: bool = True) -> tuple[RowModel, TableRun]:
+def trained_model(
+    rows: Tensor, settings: ImputerSettings, seed: int, *, quiet: bool = True
+) -> tuple[RowModel, TableRun]:
     """A model of standardised rows (R, N), NaN = missing, ready to be asked in double precision; and its run."""
-    settings = recipe.training
-    fabric = Fabric(accelerator=settings.accelerator, devices=1, precision=settings.fabric_precision())
+    training = settings.training
+    fabric = Fabric(accelerator=training.accelerator, devices=1, precision=training.fabric_precision())
     with _GLOBAL_STATE, torch.random.fork_rng():
-        model = build(recipe.spec(rows.shape[1]), seed)
+        model = build(settings.spec(rows.shape[1]), seed)
         torch.manual_seed(seed)  # dropout draws from the global state
-        run = TableRun(model, rows, recipe, seed, fabric, quiet)
+        run = TableRun(model, rows, settings, seed, fabric, quiet)
         try:
             run.go()
         except TrainingDiverged as error:
             raise RuntimeError(
-                f"the training left the numbers at step {error.step} of {settings.steps}: "
-                f"a learning_rate below {settings.learning_rate:g} may help"
+                f"the training diverged (NaN or infinite loss) at step {error.step} of {training.steps}: "
+                f"a learning_rate below {training.learning_rate:g} may help"
             ) from None
     return run.average.cpu().double().eval().requires_grad_(False), run
 

@@ -20,8 +20,8 @@ from mac_policy.common.statistics import summary
 from mac_policy.rows import checkpoint
 from mac_policy.rows.likelihoods.outcome import Outcome, evaluate
 from mac_policy.rows.likelihoods.queries import evaluation_queries
-from mac_policy.rows.likelihoods.training import ArmRun, Recipe
-from mac_policy.rows.methods import ARMS, check_arms
+from mac_policy.rows.likelihoods.training import ArmRun, Budget
+from mac_policy.rows.methods import METHODS, check_methods
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build
 from mac_policy.training.divergence import TrainingDiverged
@@ -43,7 +43,7 @@ class Comparison:
     networks: Mapping[str, Mapping[str, Any]]
     head: Mapping[str, Any]
     order: Mapping[str, Any]
-    recipe: Recipe
+    budget: Budget
     arms: Sequence[str]
     seeds: Sequence[int]
     folder: Path
@@ -51,23 +51,23 @@ class Comparison:
     regions: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for arm in check_arms(self.arms):
-            check_choice(f"kind of network, which the arm {arm} asks,", ARMS[arm].network, self.networks)
+        for arm in check_methods(self.arms):
+            check_choice(f"kind of network, which the arm {arm} asks,", METHODS[arm].network, self.networks)
         seeds = [check_count("seed", seed, 0) for seed in self.seeds]
         if not seeds or len(set(seeds)) < len(seeds):
             raise ValueError(f"seeds must be one or more different numbers, got {list(self.seeds)}")
 
     def spec(self, arm: str, rows: RowSet) -> ModelSpec:
-        network = {**ARMS[arm].sizes, **self.networks[ARMS[arm].network]}
+        network = {**METHODS[arm].sizes, **self.networks[METHODS[arm].network]}
         return ModelSpec(arm, rows.shape, rows.levels, network, self.head, self.order, self.regions)
 
-    def recipe_for(self, rows: RowSet) -> Recipe:
-        """The recipe; every arm is asked for whole pixels of colour images where one of them was never shown a part."""
-        staged = any(ARMS[arm].modes is not None for arm in self.arms)
+    def budget_for(self, rows: RowSet) -> Budget:
+        """The budget; every arm is asked for whole pixels of colour images where one of them was never shown a part."""
+        staged = any(METHODS[arm].modes is not None for arm in self.arms)
         if not staged or len(rows.shape) != 3 or rows.shape[0] == 1:
-            return self.recipe
+            return self.budget
         return dataclasses.replace(
-            self.recipe, evaluation=dataclasses.replace(self.recipe.evaluation, whole_pixels=True)
+            self.budget, evaluation=dataclasses.replace(self.budget.evaluation, whole_pixels=True)
         )
 
     def arm_folder(self, arm: str, seed: int) -> Path:
@@ -91,7 +91,7 @@ class Comparison:
 
     def check(self, rows: RowSet) -> None:
         """Say what cannot be asked or built of any arm before the first is trained, not after it."""
-        evaluation_queries(1, rows.shape, self.recipe_for(rows).evaluation)
+        evaluation_queries(1, rows.shape, self.budget_for(rows).evaluation)
         for arm in self.arms:
             build(self.spec(arm, rows))
 
@@ -99,12 +99,12 @@ class Comparison:
         self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
     ) -> Outcome:
         """One arm, from where its folder stands. An arm that leaves the numbers is an outcome, too."""
-        recipe = self.recipe_for(rows)
-        settings = recipe.evaluation
+        budget = self.budget_for(rows)
+        settings = budget.evaluation
         spec, folder = self.spec(arm, rows), self.arm_folder(arm, seed)
         model = build(spec, seed)
         model.rows_per_pass = settings.rows_per_pass
-        run = ArmRun(model, spec, rows, recipe, folder, seed=seed, fabric=fabric, quiet=quiet)
+        run = ArmRun(model, spec, rows, budget, folder, seed=seed, fabric=fabric, quiet=quiet)
         try:
             trained = run.go(resume)
         except TrainingDiverged as error:
@@ -123,17 +123,15 @@ class Comparison:
             for arm, found in by_arm.items()
         }
         whole = [arm for arm, found in by_arm.items() if found and not any(o.diverged for o in found)]
-        asked = {kind: self.networks[kind] for kind in dict.fromkeys(ARMS[arm].network for arm in self.arms)}
-        recipe = self.recipe_for(rows)
+        asked = {kind: self.networks[kind] for kind in dict.fromkeys(METHODS[arm].network for arm in self.arms)}
+        budget = self.budget_for(rows)
         models = {"networks": asked, "head": self.head, "order": self.order, "regions": self.regions}
         said = {
             "benchmark": self.name,
             "unit": "bits per variable" if discrete else "nats",
             "better": "lower" if discrete else "higher",
-            "recipe": {
-                **json.loads(json.dumps({**recipe.as_dict(), "evaluation": vars(recipe.evaluation)})),
-                **json.loads(json.dumps(models)),
-            },
+            "budget": json.loads(json.dumps({**budget.as_dict(), "evaluation": vars(budget.evaluation)})),
+            "models": json.loads(json.dumps(models)),
             "arms": {arm: self.arm_record(by_arm[arm], values[arm]) for arm in self.arms if by_arm[arm]},
             "paired": {
                 f"{second} - {first}": self.paired(by_arm, values, first, second)
@@ -150,7 +148,7 @@ class Comparison:
     ) -> dict[str, Any]:
         """`values` are of the seeds that did not diverge; of an arm with one that did they are no summary of it."""
         trained = {
-            "about": ARMS[outcomes[0].arm].about,
+            "about": METHODS[outcomes[0].arm].about,
             "training_seeds": [o.seed for o in outcomes],
             "steps": [o.steps for o in outcomes],
             "train_seconds": [round(o.seconds, 1) for o in outcomes],

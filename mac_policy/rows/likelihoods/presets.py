@@ -15,8 +15,8 @@ from mac_policy.rows.checkpoint import read_config
 from mac_policy.rows.likelihoods.batches import Variation
 from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.queries import EvaluationSettings
-from mac_policy.rows.likelihoods.training import Recipe
-from mac_policy.rows.methods import ARMS
+from mac_policy.rows.likelihoods.training import Budget
+from mac_policy.rows.methods import METHODS
 from mac_policy.rows.sets.registry import RANDOM_SPLITS, load_rows
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.settings import TrainSettings
@@ -73,7 +73,7 @@ def make_comparison(
     for key in data:
         check_choice("key in data", key, DATA_KEYS)
     networks = {"set": values.get("network"), "path": values.get("path_network"), **baselines(values)}
-    recipe = Recipe(
+    budget = Budget(
         training=from_mapping(TrainSettings, values["training"], "training settings"),
         variation=from_mapping(Variation, values.get("variation") or {}, "variation"),
         energy_warmup=values.get("energy_warmup", 0),
@@ -85,7 +85,7 @@ def make_comparison(
         networks={kind: network for kind, network in networks.items() if network},
         head=values["head"],
         order=values.get("order") or {"kind": "lexicographic"},
-        recipe=recipe,
+        budget=budget,
         arms=tuple(check_list("arms", arms)),
         seeds=tuple(check_list("seeds", values["seeds"] if seeds is None else seeds)),
         folder=folder,
@@ -97,7 +97,7 @@ def make_comparison(
 def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every baseline on the benchmark's set network, with the settings that there are for it, else its defaults."""
     said = values.get("baselines") or {}
-    names = [arm.network for arm in ARMS.values() if arm.is_baseline]
+    names = [arm.network for arm in METHODS.values() if arm.is_baseline]
     for name, settings in said.items():
         check_mapping(f"baselines.{check_choice('baseline', name, names)}", settings)
     return {name: {"kind": name, "network": values.get("network"), **said.get(name, {})} for name in names}

@@ -28,8 +28,8 @@ LIKELIHOOD = "likelihood.safetensors"
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How arms are trained, all alike.
+class Budget:
+    """How the arms of a comparison are trained: the same for each.
 
     training: steps, batch, rates, ...; variation: of the rows; energy_warmup: first steps in which a head with an
     energy trains its proposal alone; evaluation: its curve_* say what is measured along the way.
@@ -73,24 +73,24 @@ class ArmRun(Run[RowModel]):
         model: RowModel,
         spec: ModelSpec,
         rows: RowSet,
-        recipe: Recipe,
+        budget: Budget,
         folder: Path,
         *,
         seed: int,
         fabric: Fabric,
         quiet: bool = False,
     ) -> None:
-        recipe.variation.check_fits(rows.shape, rows.levels)
-        self.spec, self.data, self.recipe = spec, rows, recipe
+        budget.variation.check_fits(rows.shape, rows.levels)
+        self.spec, self.data, self.budget = spec, rows, budget
         dataset = rows.record() | {"note": rows.training_note}
         of_data = {key: dataset[key] for key in ("name", "sha256", "note", "train", "valid", "variables")}
-        identity = {"spec": json.loads(json.dumps(spec.as_dict())), **recipe.as_dict(), "data": of_data, "seed": seed}
+        identity = {"spec": json.loads(json.dumps(spec.as_dict())), **budget.as_dict(), "data": of_data, "seed": seed}
         super().__init__(
             model,
             len(rows.train),
-            recipe.training,
+            budget.training,
             folder,
-            name=f"{spec.arm}, seed {seed}",
+            name=f"{spec.method}, seed {seed}",
             identity=identity,
             seed=seed,
             fabric=fabric,
@@ -99,11 +99,11 @@ class ArmRun(Run[RowModel]):
 
     def inputs(self, step: int) -> tuple[Any, ...]:
         x = row_tensor(self.data.train, self.shuffle.batch(step)[self.share].numpy())
-        x = self.recipe.variation(x, self.data.shape, stream(self.seed, f"variation {self.fabric.global_rank}", step))
+        x = self.budget.variation(x, self.data.shape, stream(self.seed, f"variation {self.fabric.global_rank}", step))
         draws = self.model.draw(self.settings.batch_size, stream(self.seed, "draws", step))
         mine = rows_of(draws, self.share).to(self.fabric.device)
         noise = stream(self.seed, f"noise {self.fabric.global_rank}", step)
-        return x.to(self.fabric.device), mine, noise, float(step >= self.recipe.energy_warmup)
+        return x.to(self.fabric.device), mine, noise, float(step >= self.budget.energy_warmup)
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
@@ -111,7 +111,7 @@ class ArmRun(Run[RowModel]):
 
         The joint is, of a model that answers nothing else.
         """
-        settings = self.recipe.evaluation
+        settings = self.budget.evaluation
         count = min(settings.curve_rows, len(self.data.valid))
         found = {}
         for name, queries in curve_queries(count, self.data.shape, settings).items():

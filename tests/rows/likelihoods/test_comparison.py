@@ -25,7 +25,7 @@ def done(tmp_path_factory):
 def test_the_record_has_every_arm_with_intervals_and_paired_differences(done):
     folder, record = done
     assert json.loads((folder / "results.json").read_text()) == record
-    assert {"schema", "command", "created", "versions", "machine", "dataset", "benchmark", "recipe"} <= set(record)
+    assert {"schema", "command", "created", "versions", "machine", "dataset", "benchmark", "budget"} <= set(record)
     assert (record["unit"], record["better"]) == ("bits per variable", "lower")
     assert list(record["arms"]) == ["ardm", "mac"]
     for arm in record["arms"].values():
@@ -80,7 +80,7 @@ def test_an_arm_that_diverges_is_said_to_have_and_the_others_go_on(tmp_path, mon
     real = running.ArmRun.advance
 
     def diverge(self):
-        if self.spec.arm == "ardm" and self.seed == 1 and self.step == 3:
+        if self.spec.method == "ardm" and self.seed == 1 and self.step == 3:
             raise self.diverged("loss", self.step)
         return real(self)
 

@@ -29,4 +29,4 @@ def test_a_region_that_is_not_there_is_refused_before_another_arm_is_trained(tmp
 
 def test_the_recipe_of_the_results_has_the_regions(tmp_path):
     record = of_regions(tmp_path, ("sfarm",), {"inputs": [0, 1, 2]}).run(one_process(), quiet=True)
-    assert record["recipe"]["regions"] == {"inputs": [0, 1, 2]}
+    assert record["models"]["regions"] == {"inputs": [0, 1, 2]}

@@ -8,7 +8,7 @@ import yaml
 
 from mac_policy.rows.likelihoods.presets import chosen, make_comparison, merged
 from mac_policy.rows.likelihoods.queries import EvaluationSettings
-from mac_policy.rows.methods import ARMS, FIGURE_3
+from mac_policy.rows.methods import FIGURE_3, METHODS
 from mac_policy.rows.sets.registry import SETS, load_rows
 from mac_policy.rows.sets.tables import TABLES
 from mac_policy.rows.sets.uci import UCI_SHAPES
@@ -128,7 +128,7 @@ def test_sfarms_experiments_describe_comparisons_whose_arms_can_be_built(tmp_pat
         comparison = make_comparison(name, values, benchmark["arms"], tmp_path)
         assert data in benchmark["table"]["paper"]
         for arm in benchmark["arms"] if preset == "smoke" else ():
-            network = comparison.networks[ARMS[arm].network]
+            network = comparison.networks[METHODS[arm].network]
             spec = ModelSpec(arm, SHAPES[data], LEVELS.get(data), network, comparison.head, comparison.order)
             assert build(spec).num_variables == spec.num_variables
 
@@ -143,8 +143,8 @@ def test_clothes_are_asked_for_what_digits_are_and_of_the_same_baselines(preset)
 def test_the_options_that_a_user_can_change_are_all_settings(tmp_path):
     options = yaml.safe_load((FOLDER / "_benchmark.yaml").read_text())
     assert set(options["evaluation"]) == set(EvaluationSettings.__dataclass_fields__)
-    assert set(FIGURE_3) <= set(ARMS)
-    for arm in ARMS:
+    assert set(FIGURE_3) <= set(METHODS)
+    for arm in METHODS:
         assert arm in options["hydra"]["help"]["template"]
     for name in (*NAMES, *(f"sfarm/{name}" for name in SFARM)):
         assert name in options["hydra"]["help"]["template"]

@@ -80,5 +80,5 @@ def test_every_arm_beside_a_staged_one_is_asked_for_whole_pixels_of_colour_image
     record = compare(tmp_path, arms, seeds=(0,), rows=rows, steps=2, validations=1).run(one_process(), quiet=True)
     assert len(asked) == 2 * 5  # joint and marginal along training, the three kinds on test rows
     assert [apart(queries) for queries in asked] == [not whole and not queries.query.all() for queries in asked]
-    assert record["recipe"]["evaluation"]["whole_pixels"] is whole
-    assert ("whole_pixels" in record["recipe"]["curve"]) is whole  # nor in the identities of runs
+    assert record["budget"]["evaluation"]["whole_pixels"] is whole
+    assert ("whole_pixels" in record["budget"]["curve"]) is whole  # nor in the identities of runs

@@ -59,7 +59,7 @@ def test_a_finished_run_is_loaded_and_another_in_its_folder_refused(tmp_path):
     assert (again.step, again.resumed_from) == (8, 8)
     for other, message in (
         (a_run(tmp_path, learning_rate=0.5), "training.learning_rate was 0.01 and is now 0.5"),
-        (a_run(tmp_path, arm="ardm"), "spec.arm was 'mac' and is now 'ardm'"),
+        (a_run(tmp_path, arm="ardm"), "spec.method was 'mac' and is now 'ardm'"),
         (a_run(tmp_path, rows=letters(train=61)), "data.train was 60 and is now 61"),
         (a_run(tmp_path, seed=3), "seed was 0 and is now 3"),
     ):
@@ -88,7 +88,7 @@ def test_a_loss_that_is_no_number_names_its_step(tmp_path):
 
 def test_while_the_proposal_warms_up_the_energy_stands_still(tmp_path):
     run = a_run(tmp_path, rows=numbers(), head=ENERGY, steps=4)
-    run.recipe = type(run.recipe)(run.recipe.training, energy_warmup=2, evaluation=run.recipe.evaluation)
+    run.budget = type(run.budget)(run.budget.training, energy_warmup=2, evaluation=run.budget.evaluation)
     head = run.model.model.head
     assert isinstance(head, EnergyTilted)
     before = {name: value.clone() for name, value in head.energy.state_dict().items()}
@@ -114,7 +114,7 @@ def test_a_trained_arm_is_loaded_without_its_data(tmp_path):
     trained = finish(a_run(tmp_path))
     model, spec = checkpoint.load(tmp_path)
     assert same(model, trained)
-    assert (spec.arm, spec.shape, spec.levels) == ("mac", (6,), 3)
+    assert (spec.method, spec.shape, spec.levels) == ("mac", (6,), 3)
     assert not model.training
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mac_policy.rows.likelihoods.batches import Variation
 from mac_policy.rows.likelihoods.presets import rows_of_arm
-from mac_policy.rows.likelihoods.training import ArmRun, Recipe
+from mac_policy.rows.likelihoods.training import ArmRun, Budget
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import build
 from mac_policy.training.state import ResumeError
@@ -51,9 +51,9 @@ def test_a_run_finished_when_identities_had_the_test_rows_is_still_the_same(tmp_
 )
 def test_a_variation_that_does_not_fit_the_rows_is_refused_before_training(tmp_path, rows, variation, message):
     described = spec(head={"kind": "gaussian"} if rows.levels is None else None, rows=rows)
-    recipe = Recipe(quickly(), variation=Variation(**variation))
+    budget = Budget(quickly(), variation=Variation(**variation))
     with pytest.raises(ValueError, match=message):
-        ArmRun(build(described), described, rows, recipe, tmp_path, seed=0, fabric=one_process())
+        ArmRun(build(described), described, rows, budget, tmp_path, seed=0, fabric=one_process())
     assert not list(tmp_path.iterdir())
 
 
