@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
     from mac_policy.policies.fit import TrainResult, train
     from mac_policy.policies.policy import Policy
-    from mac_policy.policies.registry import POLICIES, make_policy
+    from mac_policy.policies.registry import POLICIES, make_policy, register_policy
+    from mac_policy.policies.settings import PolicySettings
     from mac_policy.policies.spaces import Spaces
     from mac_policy.policies.state import PolicyState
     from mac_policy.rows.imputer.estimator import Imputer
@@ -47,6 +48,8 @@ _HOME = {
     "VectorActionFilter": "filter.vector_action_filter",
     "load_policy": "policies.checkpoint",
     "make_policy": "policies.registry",
+    "register_policy": "policies.registry",
+    "PolicySettings": "policies.settings",
     "save_policy": "policies.checkpoint",
     "train": "policies.fit",
 }
@@ -61,6 +64,7 @@ __all__ = [
     "Imputer",
     "MaskTuned",
     "Policy",
+    "PolicySettings",
     "PolicyState",
     "Spaces",
     "StagedModes",
@@ -71,6 +75,7 @@ __all__ = [
     "VectorActionFilter",
     "load_policy",
     "make_policy",
+    "register_policy",
     "save_policy",
     "train",
 ]

@@ -36,6 +36,7 @@ class BC(Policy):
     """The paper's conditional-BC baseline: what is given is returned, but the rest does not depend on it."""
 
     kind: ClassVar[str] = "bc"
+    settings_class: ClassVar[type[PolicySettings]] = BCSettings
     settings: BCSettings
 
     def __init__(self, spaces: Spaces, settings: BCSettings) -> None:

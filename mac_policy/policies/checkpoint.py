@@ -13,10 +13,10 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from mac_policy.common import files as atomic
-from mac_policy.common.checks import check_choice
+from mac_policy.common.checks import check_choice, nearest_hint
 from mac_policy.common.provenance import versions
 from mac_policy.policies.policy import Policy
-from mac_policy.policies.registry import make_policy
+from mac_policy.policies.registry import POLICIES, make_policy
 from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
 
 SCHEMA = 1
@@ -105,10 +105,17 @@ def read_config(folder: str | Path) -> dict[str, Any]:
 
 
 def _build(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> Policy:
+    kind = config["policy"]
+    if not isinstance(kind, str) or kind not in POLICIES:  # what a file names is never imported
+        raise CheckpointError(
+            f"{folder / CONFIG}: unknown policy {kind!r}; registered are {', '.join(POLICIES)}"
+            f"{nearest_hint(kind, POLICIES)}. A kind of your own must be registered before its policies are loaded: "
+            "import its module and call mac_policy.register_policy(YourPolicy)"
+        )
     try:
         made_for = spaces_from_json(config["spaces"])
         merged = {**config["settings"], **settings}
-        return make_policy(config["policy"], made_for, merged)
+        return make_policy(kind, made_for, merged)
     except KeyError as error:
         raise CheckpointError(f"{folder / CONFIG}: the spaces lack the key {error}") from error
     except (TypeError, ValueError) as error:

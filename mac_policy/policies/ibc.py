@@ -59,6 +59,7 @@ class IBC(Policy):
     """E(o, a) = network(W_o o + W_a a): the observation's part is computed once for all samples of a row."""
 
     kind: ClassVar[str] = "ibc"
+    settings_class: ClassVar[type[PolicySettings]] = IBCSettings
     settings: IBCSettings
 
     def __init__(self, spaces: Spaces, settings: IBCSettings) -> None:

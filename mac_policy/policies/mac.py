@@ -101,6 +101,7 @@ class MAC(Policy):
     """p(action dims left | action dims commanded, observation), dimension after dimension."""
 
     kind: ClassVar[str] = "mac"
+    settings_class: ClassVar[type[PolicySettings]] = MACSettings
     has_likelihood: ClassVar[bool] = True
     settings: MACSettings
 
@@ -309,6 +310,7 @@ class MACPaper(MAC):
     """MAC with the paper's plain MLP: a step of the path costs a pass through all of it."""
 
     kind: ClassVar[str] = "mac_paper"
+    settings_class: ClassVar[type[PolicySettings]] = MACPaperSettings
     settings: MACPaperSettings
 
     def _network(self, head: GaussianMixture) -> Network:

@@ -18,6 +18,7 @@ from mac_policy.policies import decoding
 from mac_policy.policies import quick_path as path_lean
 from mac_policy.policies.mac import MAC, MACSettings
 from mac_policy.policies.policy import Policy
+from mac_policy.policies.settings import PolicySettings
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class MACPath(MAC):
     """p(action dims left | action dims commanded, observation), every value read once."""
 
     kind: ClassVar[str] = "mac_path"
+    settings_class: ClassVar[type[PolicySettings]] = MACPathSettings
     settings: MACPathSettings
 
     def _network(self, head: GaussianMixture) -> PathTransformer:

@@ -40,6 +40,8 @@ class Policy(nn.Module, ABC):
     """
 
     kind: ClassVar[str]
+    """The name under which the kind is registered and stored."""
+    settings_class: ClassVar[type[PolicySettings]]
     has_likelihood: ClassVar[bool] = False
 
     def __init__(self, spaces: Spaces, settings: PolicySettings) -> None:
