@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mac_policy.common.provenance import run_record, write_json
-from mac_policy.evaluation.intervals import wilson_interval
+from mac_policy.common.statistics import wilson_interval
 
 # name: (task, order)
 ARMS = {

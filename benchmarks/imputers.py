@@ -35,7 +35,7 @@ except ModuleNotFoundError:
 from benchmarks.options import existing_folder, proportion, whole
 from mac_policy import Imputer
 from mac_policy.common.provenance import run_record, versions, write_json
-from mac_policy.common.statistics import summary
+from mac_policy.common.statistics import summary, with_interval
 from mac_policy.rows.sets.registry import load_rows
 from mac_policy.rows.sets.uci import UCI_SHAPES
 
@@ -138,10 +138,11 @@ def _spread(measured: Mapping[str, Any]) -> Floats:
 
 
 def _rooted(found: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = found["ci95"]
+    ends = found["ci95"]
     return {
         "mean": float(np.sqrt(found["mean"])),
-        "ci95": [float(np.sqrt(max(low, 0.0))), float(np.sqrt(max(high, 0.0)))],
+        "ci95": None if ends is None else [float(np.sqrt(max(end, 0.0))) for end in ends],
+        "interval": found["interval"],
         "per_seed": [float(np.sqrt(value)) for value in found["per_seed"]],
     }
 
@@ -174,15 +175,16 @@ def time_large(rows: int, columns: int, share: float, folder: Path) -> dict[str,
 
 
 def results_table(record: Mapping[str, Any]) -> Table:
-    table = Table(title="NRMSE of what was hidden, 95% intervals over splits and rows; seconds to fit + to transform")
+    table = Table(
+        title="NRMSE of the hidden values, 95% intervals: Student t over splits; seconds to fit + to transform"
+    )
     for name in ("table", "missing", *IMPUTERS):
         table.add_column(name, justify="right")
     for result in record["tables"]:
         cells = []
         for found in result["imputers"].values():
-            low, high = found["nrmse"]["ci95"]
             seconds = f"{found['fit_seconds']:.1f} + {found['transform_seconds']:.2f} s"
-            cells.append(f"{found['nrmse']['mean']:.3f} [{low:.3f}, {high:.3f}]\n{seconds}")
+            cells.append(f"{with_interval(found['nrmse'], '.3f')}\n{seconds}")
         table.add_row(result["dataset"]["name"], f"{result['share']:.0%}", *cells)
     large = record.get("large")
     if large:

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.evaluation.intervals import two_level_interval
+from mac_policy.common.statistics import mean_over_seeds
+from mac_policy.evaluation.report.tables import interval
 
 COLOURS = {"filter": "tab:blue", "blind": "tab:green", "full": "tab:orange"}
 BINS = 30  # of the reward curve
@@ -38,13 +39,14 @@ def curve(run: Learned, steps: int) -> np.ndarray:
 
 
 def summary(found: list[Learned], steps: int) -> dict[str, Any]:
-    measured = [run.measured for run in found]
+    reward = mean_over_seeds([run.measured for run in found])
     curves = np.array([curve(run, steps) for run in found])
     return {
-        "reward_mean": float(np.mean(measured)),
-        "ci95": list(two_level_interval(measured)),
-        "seed_means": [float(rewards.mean()) for rewards in measured],
-        "episodes": len(measured[0]),
+        "reward_mean": reward.mean,
+        "ci95": reward.ci95,
+        "interval": reward.interval,
+        "seed_means": reward.per_seed,
+        "episodes": len(found[0].measured),
         "training_seeds": list(range(len(found))),
         "seconds": [round(run.seconds, 1) for run in found],
         "curves": [[None if np.isnan(value) else round(float(value), 4) for value in row] for row in curves],
@@ -88,8 +90,7 @@ def show(record: dict[str, Any]) -> None:
     for column in ("arm", "reward", "95% interval", "each seed", "seconds a run"):
         table.add_column(column, justify="left" if column == "arm" else "right")
     for name, arm in record["arms"].items():
-        low, high = arm["ci95"]
         each = " ".join(f"{mean:.2f}" for mean in arm["seed_means"])
         seconds = f"{np.mean(arm['seconds']):.0f}"
-        table.add_row(name, f"{arm['reward_mean']:.2f}", f"{low:.2f} to {high:.2f}", each, seconds)
+        table.add_row(name, f"{arm['reward_mean']:.2f}", interval(arm["ci95"]), each, seconds)
     Console().print(table)

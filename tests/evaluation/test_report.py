@@ -37,14 +37,10 @@ REWARDS = {0: [0.0, 1.0, 2.0, 1.0], 1: [2.0, 2.0, 1.0, 2.0], 2: [0.0, 0.0, 1.0, 
 SEEDS = {seed: episodes(found, seed=seed) for seed, found in REWARDS.items()}
 
 
-def slow_bootstrap(rewards, draws=4000, seed=1):
-    """Seeds, then episodes, one draw at a time."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(draws):
-        chosen = [rewards[rng.integers(len(rewards))] for _ in rewards]
-        found.append(np.mean([np.mean([seed[rng.integers(len(seed))] for _ in seed]) for seed in chosen]))
-    return np.quantile(found, [0.025, 0.975])
+def student(means):
+    """Student's 95% interval of the mean of three values, by hand."""
+    half = 4.302653 * math.sqrt(sum((m - sum(means) / 3) ** 2 for m in means) / 2 / 3)
+    return [sum(means) / 3 - half, sum(means) / 3 + half]
 
 
 def test_means_errors_and_intervals_are_those_of_a_slow_loop():
@@ -54,7 +50,8 @@ def test_means_errors_and_intervals_are_those_of_a_slow_loop():
     assert found["reward_mean"] == pytest.approx(mean)
     assert found["reward_se"] == pytest.approx(math.sqrt(sum((m - mean) ** 2 for m in means) / 2 / 3))
     assert found["se_over"] == "training seeds"
-    assert found["ci95"] == pytest.approx(slow_bootstrap(list(REWARDS.values())), abs=0.06)
+    assert found["ci95"] == pytest.approx(student(means))
+    assert found["interval"] == "Student t over training seeds"
     assert found["episodes"] == 12
     assert found["rewards"] == list(REWARDS.values())
 
@@ -63,19 +60,30 @@ def test_with_one_training_seed_the_error_is_over_its_episodes():
     found = summarise({0: SEEDS[0]})
     assert found["se_over"] == "episodes"
     assert found["reward_se"] == pytest.approx(np.std(REWARDS[0], ddof=1) / 2)
-    assert summarise({0: SEEDS[0][:1]})["reward_se"] is None
+    assert found["interval"] == "Student t over episodes"
+    single = compare({"a": {0: SEEDS[0][:1]}, "b": {0: SEEDS[0][1:2]}}, TASKS)
+    assert single["arms"]["a"]["reward_se"] is None
+    assert single["arms"]["a"]["ci95"] is None
+    assert "| a - b | -1.00 | - | not shown |" in "\n".join(grid.markdown() for grid in grids(single))
 
 
-def test_each_tasks_share_has_wilsons_interval_and_undone_tasks_are_listed():
+def test_each_tasks_share_has_an_interval_over_training_seeds_and_undone_tasks_are_listed():
     shares = summarise(SEEDS, (*TASKS, "hinge cabinet"))["per_task"]
-    done = sum(reward >= 1 for rewards in REWARDS.values() for reward in rewards)
-    assert shares["kettle"]["rate"] == done / 12
-    centre, z = done / 12, 1.96
-    half = z / (1 + z**2 / 12) * math.sqrt(centre * (1 - centre) / 12 + z**2 / (4 * 144))
-    middle = (centre + z**2 / 24) / (1 + z**2 / 12)
-    assert shares["kettle"]["ci95"] == pytest.approx([middle - half, middle + half])
+    kettle = [sum(reward >= 1 for reward in rewards) / 4 for rewards in REWARDS.values()]
+    low, high = student(kettle)
+    assert shares["kettle"]["rate"] == pytest.approx(sum(kettle) / 3)
+    assert shares["kettle"]["ci95"] == pytest.approx([max(low, 0), min(high, 1)])
+    assert shares["kettle"]["interval"] == "Student t over training seeds"
     assert shares["hinge cabinet"]["rate"] == 0
     assert list(shares) == ["kettle", "microwave", "hinge cabinet"]
+
+
+def test_with_one_training_seed_a_share_has_wilsons_interval():
+    kettle = summarise({0: SEEDS[0]})["per_task"]["kettle"]
+    centre, z = 3 / 4, 1.96
+    half = z / (1 + z**2 / 4) * math.sqrt(centre * (1 - centre) / 4 + z**2 / (4 * 16))
+    middle = (centre + z**2 / 8) / (1 + z**2 / 4)
+    assert kettle == {"rate": 0.75, "ci95": pytest.approx([middle - half, middle + half]), "interval": "Wilson"}
 
 
 def test_latency_is_of_all_steps():
@@ -101,7 +109,7 @@ def test_an_untrained_arm_stands_beside_every_training_seed():
     gaps = [np.array(rewards) - REWARDS[2] for rewards in REWARDS.values()]
     assert gap["mean"] == pytest.approx(np.mean(gaps))
     assert gap["training_seeds"] == [0, 1, 2]
-    assert gap["ci95"] == pytest.approx(slow_bootstrap(gaps), abs=0.09)
+    assert gap["ci95"] == pytest.approx(student([np.mean(found) for found in gaps]))
     assert difference({None: SEEDS[0]}, {None: SEEDS[2]})["mean"] == pytest.approx(np.mean(gaps[0]))
 
 

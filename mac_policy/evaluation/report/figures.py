@@ -1,4 +1,4 @@
-"""Results as pictures: reward with intervals, tasks done."""
+"""Figures of a comparison: rewards with intervals, shares of tasks done."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SHARED, ALONE, CONTROL = "tab:blue", "tab:orange", "0.55"
 
 
 def reward_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float | None = None) -> Figure:
-    """Mean reward of each arm with its 95% interval; dots are training seeds. `best`: the most there is."""
+    """Mean reward of each arm with its 95% interval; dots are training seeds. `best`: the highest reward possible."""
     figure = _figure(7.0, 1.2 + 0.42 * len(arms))
     axes = figure.add_subplot()
     for place, (name, arm) in enumerate(arms.items()):
-        low, high = arm["ci95"]
+        low, high = arm["ci95"] or [arm["reward_mean"]] * 2
         axes.barh(place, arm["reward_mean"], height=0.62, color=colour_of(name), alpha=0.75)
         axes.plot([low, high], [place, place], color="black", linewidth=1.4, solid_capstyle="butt")
         if len(arm["seed_means"]) > 1:
@@ -35,15 +35,15 @@ def reward_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float
         )
     axes.set_yticks(range(len(arms)), list(arms))
     axes.invert_yaxis()
-    most = best or max([high for arm in arms.values() for high in (arm["ci95"][1], arm["reward_mean"])] or [1.0])
-    axes.set(xlim=(0, 1.08 * (most or 1.0)), xlabel="reward an episode, mean and 95% interval")
+    most = best or max(end for arm in arms.values() for end in (*(arm["ci95"] or ()), arm["reward_mean"]))
+    axes.set(xlim=(0, 1.08 * (most or 1.0)), xlabel="reward per episode, mean and 95% interval")
     axes.set_title(title, fontsize=10, loc="left")
     _plain(axes)
     return figure
 
 
 def task_figure(arms: Mapping[str, Mapping[str, Any]], title: str) -> Figure:
-    """For each task and arm the share of episodes in which it was done, with Wilson's interval."""
+    """The share of episodes in which each arm does each task, with its 95% interval."""
     tasks = list(dict.fromkeys(task for arm in arms.values() for task in arm["per_task"])) or ["nothing"]
     figure = _figure(max(6.0, 1.6 + 0.24 * len(tasks) * len(arms)), 3.6)
     axes = figure.add_subplot()
@@ -65,14 +65,14 @@ def task_figure(arms: Mapping[str, Mapping[str, Any]], title: str) -> Figure:
 
 
 def colour_of(arm: str) -> str:
-    """By what kind of arm it is."""
+    """The colour of an arm's kind."""
     if arm in ("zeros", "operator") or arm.endswith("-blind"):
         return CONTROL
     return SHARED if arm.startswith("operator+") else ALONE
 
 
 def _shades(names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """The colour of each arm's kind, lighter for each further arm of the kind."""
+    """The colours of arms: those of their kinds, lighter for each further arm of a kind."""
     from matplotlib.colors import to_rgb
 
     colours = [colour_of(name) for name in names]

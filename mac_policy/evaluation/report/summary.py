@@ -1,41 +1,40 @@
-"""From episodes to numbers: means with their standard errors and intervals, and differences between arms."""
+"""Statistics of rollouts: means with standard errors and intervals, and paired differences between arms."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mac_policy.common.statistics import mean_over_seeds, share_interval
 from mac_policy.evaluation.episode_store import EpisodeRecord
-from mac_policy.evaluation.intervals import two_level_interval, wilson_interval
 from mac_policy.evaluation.rollout import Results
 
 Seeds = dict[int | None, list[EpisodeRecord]]
-"""An arm's episodes for each training seed; the one seed None where nothing was trained."""
+"""An arm's episodes by training seed; the only key is None where nothing in the arm is trained."""
 
 
 def summarise(seeds: Seeds, tasks: Sequence[str] = ()) -> dict[str, Any]:
-    """One arm: mean reward with its uncertainty, each task's share of episodes, fill-in times.
+    """One arm: mean reward with its uncertainty, the share of episodes in which each task is done, fill-in times.
 
-    `tasks` are listed in this order even when they were never done; any others follow.
+    `tasks` come first and in this order, also those that are never done; others follow.
     """
     rewards = [rewards_of(episodes) for episodes in seeds.values()]
-    means = np.array([episodes.mean() for episodes in rewards])
-    error, over = standard_error(rewards)
+    reward = mean_over_seeds(rewards)
     episodes = [record for found in seeds.values() for record in found]
     steps = sum(record.steps for record in episodes)
     return {
-        "reward_mean": float(means.mean()),
-        "reward_se": error,
-        "se_over": over,
-        "ci95": list(two_level_interval(rewards)),
+        "reward_mean": reward.mean,
+        "reward_se": reward.se,
+        "se_over": reward.over,
+        "ci95": reward.ci95,
+        "interval": reward.interval,
         "episodes": len(episodes),
         "training_seeds": [seed for seed in seeds if seed is not None],
-        "seed_means": means.tolist(),
-        "per_task": per_task(episodes, tasks),
+        "seed_means": reward.per_seed,
+        "per_task": per_task(list(seeds.values()), tasks),
         "latency_ms": latency(episodes),
         "steps": steps,
         "held_dims": sum(record.held_dims * record.steps for record in episodes) / steps,
@@ -45,41 +44,30 @@ def summarise(seeds: Seeds, tasks: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def standard_error(rewards: Sequence[NDArray[np.floating]]) -> tuple[float | None, str]:
-    """Of the mean, and over what: over training seeds, or over the episodes of the only one.
-
-    Episodes of one policy are near copies: their spread says nothing about another training.
-    """
-    over = "training seeds" if len(rewards) > 1 else "episodes"
-    values = np.array([found.mean() for found in rewards]) if len(rewards) > 1 else rewards[0]
-    if len(values) < 2:
-        return None, over
-    return float(values.std(ddof=1) / math.sqrt(len(values))), over
-
-
-def per_task(episodes: Sequence[EpisodeRecord], tasks: Sequence[str] = ()) -> dict[str, Any]:
-    """Each task's share of the episodes, with Wilson's interval."""
-    counts = dict.fromkeys(tasks, 0)
-    for record in episodes:
-        for task in dict.fromkeys(record.completed):
-            counts[task] = counts.get(task, 0) + 1
-    return {
-        task: {"rate": count / len(episodes), "ci95": list(wilson_interval(count, len(episodes)))}
-        for task, count in counts.items()
-    }
+def per_task(seeds: Sequence[Sequence[EpisodeRecord]], tasks: Sequence[str] = ()) -> dict[str, Any]:
+    """The share of episodes in which each task is done, the mean over training seeds, with its interval."""
+    done = [[set(record.completed) for record in episodes] for episodes in seeds]
+    others = [task for episodes in seeds for record in episodes for task in record.completed]
+    found = {}
+    for task in dict.fromkeys([*tasks, *others]):
+        counts, trials = [sum(task in each for each in of_seed) for of_seed in done], [len(of_seed) for of_seed in done]
+        ends, kind = share_interval(counts, trials)
+        rate = float(np.mean([count / of for count, of in zip(counts, trials, strict=True)]))
+        found[task] = {"rate": rate, "ci95": ends, "interval": kind}
+    return found
 
 
 def latency(episodes: Sequence[EpisodeRecord]) -> dict[str, float]:
-    """Percentiles over steps of the time to fill in, and how many environments one call served."""
+    """Percentiles over steps of the time of a fill-in call, and the number of environments that a call serves."""
     times = np.concatenate([np.asarray(record.fill_ms) for record in episodes])
     found = {f"p{q}": float(np.percentile(times, q)) for q in (50, 95, 99)}
     return found | {"batch": max(record.group[1] for record in episodes)}
 
 
 def difference(first: Seeds, second: Seeds) -> dict[str, Any] | None:
-    """first - second on the training seeds and episodes they share, with a two-level bootstrap of the difference.
+    """first - second on the training seeds and episodes that both arms have; None where there are none.
 
-    An arm in which nothing was trained is the same for every training seed. None where nothing is shared.
+    An arm in which nothing is trained is compared with every training seed of the other.
     """
     shared = [seed for seed in {**first, **second} if seed is not None and _has(first, seed) and _has(second, seed)]
     pairs = [(_of(first, seed), _of(second, seed)) for seed in shared] or (
@@ -88,12 +76,13 @@ def difference(first: Seeds, second: Seeds) -> dict[str, Any] | None:
     if not pairs:
         return None
     gaps = [rewards_of(a) - rewards_of(b) for a, b in pairs]
-    error, over = standard_error(gaps)
+    found = mean_over_seeds(gaps)
     return {
-        "mean": float(np.mean([gap.mean() for gap in gaps])),
-        "se": error,
-        "se_over": over,
-        "ci95": list(two_level_interval(gaps)),
+        "mean": found.mean,
+        "se": found.se,
+        "se_over": found.over,
+        "ci95": found.ci95,
+        "interval": found.interval,
         "training_seeds": shared,
         "episodes": sum(map(len, gaps)),
     }
@@ -110,10 +99,11 @@ def differences(results: Results, reference: str) -> dict[str, Any]:
 
 
 def best_arm(results: Results, among: Sequence[str]) -> str | None:
-    """The arm with the highest mean reward; chosen after the fact, it looks better than it is."""
-    there = [arm for arm in among if arm in results]
+    """The arm with the highest mean reward; selected on the episodes it is judged by, its mean is biased upwards."""
     return max(
-        there, key=lambda arm: np.mean([rewards_of(found).mean() for found in results[arm].values()]), default=None
+        (arm for arm in among if arm in results),
+        key=lambda arm: np.mean([rewards_of(found).mean() for found in results[arm].values()]),
+        default=None,
     )
 
 

@@ -82,13 +82,13 @@ def with_error(arm: Mapping[str, Any]) -> str:
     return f"{arm['reward_mean']:.2f}{error}"
 
 
-def interval(ends: Sequence[float], sign: str = "") -> str:
-    return f"{ends[0]:{sign}.2f} to {ends[1]:{sign}.2f}"
+def interval(ends: Sequence[float] | None, sign: str = "") -> str:
+    return "-" if ends is None else f"{ends[0]:{sign}.2f} to {ends[1]:{sign}.2f}"
 
 
 def verdict(gap: Mapping[str, Any]) -> str:
-    low, high = gap["ci95"]
-    return "not shown" if low <= 0 <= high else "yes"
+    ends = gap["ci95"]
+    return "not shown" if ends is None or ends[0] <= 0 <= ends[1] else "yes"
 
 
 def milliseconds(latency: Mapping[str, float]) -> str:

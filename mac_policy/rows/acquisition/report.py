@@ -1,4 +1,4 @@
-"""Tables and pictures of a results.json of acquisition."""
+"""Tables and figures of an acquisition experiment."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from mac_policy.common import files as atomic
+from mac_policy.common.statistics import with_interval
 from mac_policy.rows.acquisition.summary import METRICS
+
+INTERVALS = "95% intervals: Student t over splits (over rows where there is one split)"
+FORMS = {"needed": ".2f", "fewer": "+.2f"}
 
 
 def results_table(record: Mapping[str, Any]) -> Table:
-    """A row for each arm and order: its error in the mean of all numbers known, and how many variables it needs."""
+    """A row for each arm and order: its area, the number of variables that it needs, and its curve."""
     table = Table(
-        title=f"{record['benchmark']}: 'area' is the mean of the error over 0, 1, 2, ... variables known, one scale "
-        "for all arms and orders. 'needed': variables until half of the way from the error with nothing known to that "
-        "with everything, in the arm's own random order: not to be compared between arms. 95% intervals over splits "
-        "and rows",
+        title=f"{record['benchmark']}: 'area' is the mean error over 0, 1, 2, ... known variables, on one scale for "
+        "all arms and orders. 'needed' is the number of variables until the error is half-way between those with none "
+        "and with every variable known, in the arm's own random order: not to be compared between arms. "
+        f"{INTERVALS}",
         caption=_without_half_way(record),
     )
     for name in ("arm", "order"):
@@ -42,7 +46,7 @@ def results_table(record: Mapping[str, Any]) -> Table:
 
 
 def _without_half_way(record: Mapping[str, Any]) -> str | None:
-    """Which arms learn nothing from what is known, in words."""
+    """A line that names the arms without a half-way error."""
     found = [
         f"{name} ({metric})"
         for name, arm in record["arms"].items()
@@ -51,24 +55,18 @@ def _without_half_way(record: Mapping[str, Any]) -> str | None:
     ]
     if not found:
         return None
-    return f"-: with everything known the error is not reliably below that with nothing known: {', '.join(found)}"
+    return f"-: in some split the error with every variable known is not below that with none known: {', '.join(found)}"
 
 
 def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str, str]:
-    fewer = "" if order == "random" else _with_interval(found["fewer"], "+.2f")
+    needed, fewer = ("-" if found[name] is None else with_interval(found[name], form) for name, form in FORMS.items())
     curve = " ".join(f"{value:.2f}" for value in found["mean"])
-    return _with_interval(found["area"], ".3f"), _with_interval(found["needed"], ".2f"), fewer, curve
-
-
-def _with_interval(found: Mapping[str, Any] | None, form: str) -> str:
-    if found is None:
-        return "-"
-    low, high = found["ci95"]
-    return f"{found['mean']:{form}} [{low:{form}}, {high:{form}}]"
+    return with_interval(found["area"], ".3f"), needed, "" if order == "random" else fewer, curve
 
 
 def write_plot(record: Mapping[str, Any], path: Path) -> Path:
-    """Both errors against the number of known variables: a panel an arm, a line an order; last all arms' own orders."""
+    """Both errors against the number of known variables: a panel for each arm, a line for each order. The last panel
+    compares the orders that the arms choose."""
     arms = {name: arm for name, arm in record["arms"].items() if "diverged" not in arm}
     figure = Figure(figsize=(3.2 * (len(arms) + 1), 6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -82,14 +80,14 @@ def write_plot(record: Mapping[str, Any], path: Path) -> Path:
             if "model" in record["orders"]:
                 _draw(row[-1], arm[metric]["orders"]["model"], name, f"C{place}")
         row[0].set_ylabel(f"{metric}, {record['unit'][metric]}")
-    for panel, title in zip(panels[0], (*arms, "chosen by the model"), strict=True):
+    for panel, title in zip(panels[0], (*arms, "order chosen by the model"), strict=True):
         panel.set_title(title)
     for panel in (panels[0][0], panels[0][-1]):
         if panel.lines:
             panel.legend(fontsize="small")
     for panel in panels[-1]:
-        panel.set_xlabel("variables known")
-    figure.suptitle(f"{record['benchmark']}: error of the target, 95% intervals over splits and rows")
+        panel.set_xlabel("known variables")
+    figure.suptitle(f"{record['benchmark']}: error of the target. {INTERVALS}")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     atomic.write_bytes(path, buffer.getvalue())
@@ -97,6 +95,6 @@ def write_plot(record: Mapping[str, Any], path: Path) -> Path:
 
 
 def _draw(panel: Any, found: Mapping[str, Any], label: str, color: str) -> None:
-    low, high = np.array(found["ci95"]).T
     panel.plot(found["mean"], color=color, label=label, marker=".")
-    panel.fill_between(range(len(low)), low, high, color=color, alpha=0.15, lw=0)
+    if found["ci95"] is not None:
+        panel.fill_between(range(len(found["mean"])), *np.array(found["ci95"]).T, color=color, alpha=0.15, lw=0)

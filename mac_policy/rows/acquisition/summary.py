@@ -1,66 +1,23 @@
-"""What the curves of several splits come to: means with intervals, and how many variables an order needs."""
+"""Summaries of curves over several splits: means with intervals, and how many variables an order needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from mac_policy.common.statistics import jackknife_intervals
 
-DRAWS = 2000
-LOST = 0.025  # of the bootstrap draws may be without a half-way error
+Floats = NDArray[np.floating[Any]]
 
 METRICS = {"rmse": "squared", "nll": "nll"}
 
 
-def bootstrap_curves(per_seed: Sequence[Floats], metric: str) -> Floats:
-    """Curves (1 + draws, D + 1) from one array (rows, D + 1) a seed: first the measured one, then bootstrap draws.
-
-    Splits are resampled, and rows within them; the draws of two orders are of the same splits and rows. Squared errors
-    become their root after the mean.
-    """
-    steps = per_seed[0].shape[1]
-    found = np.stack(
-        [
-            np.concatenate([[np.mean([rows[:, k].mean() for rows in per_seed])], _draws(per_seed, k)])
-            for k in range(steps)
-        ],
-        1,
-    )
-    return np.sqrt(found) if metric == "rmse" else found
-
-
-def _draws(per_seed: Sequence[Floats], step: int) -> Floats:
-    return nested_means([np.asarray(rows[:, step], np.float64) for rows in per_seed])
-
-
-@lru_cache(maxsize=64)
-def resampling(items: int, draws: int, seed: int) -> NDArray[np.float32]:
-    """(draws, items): which share of each bootstrap sample each item has."""
-    counts = np.random.default_rng(seed).multinomial(items, np.full(items, 1 / items), draws)
-    return (counts / items).astype(np.float32)
-
-
-def nested_means(values: Sequence[Floats], draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Bootstrap means (draws,) where every seed has test rows of its own: seeds, then rows within each of them.
-
-    The resamplings are the same for everything of a shape, so that numbers made from the same rows move together.
-    """
-    seeds = len(values)
-    chosen = np.random.default_rng(seed).integers(seeds, size=(draws, seeds))
-    # means[k] are those of seed k's rows, one for each place it may take in each draw.
-    means = np.stack([resampling(len(rows), draws * seeds, seed + 1 + k) @ rows for k, rows in enumerate(values)])
-    found: Floats = means[chosen, np.arange(draws * seeds).reshape(draws, seeds)].mean(1)
-    return found
-
-
 def number_needed(curves: Floats, level: Floats) -> Floats:
-    """After how many variables the running minimum of a curve (..., D + 1) comes down to its level (...), straight
-    between numbers; D where it never does, NaN where the level is.
+    """The number of variables after which the running minimum of a curve (..., D + 1) reaches its level (...), linear
+    between whole numbers; D where it never does, NaN where the level is NaN.
 
     >>> import numpy as np
     >>> from mac_policy.rows.acquisition.summary import number_needed
@@ -80,7 +37,7 @@ def number_needed(curves: Floats, level: Floats) -> Floats:
 
 
 def half_way(curves: Floats) -> Floats:
-    """Half of the way from the error with nothing known to that with everything; NaN where that is no lower. (...)
+    """The middle of the errors with no variable and with every variable known, (...); NaN where the second is no lower.
 
     >>> import numpy as np
     >>> from mac_policy.rows.acquisition.summary import half_way
@@ -92,51 +49,67 @@ def half_way(curves: Floats) -> Floats:
 
 
 def summarised(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str]) -> dict[str, Any]:
-    """Of one arm, from the measured tensors of each seed: by metric the curves of the orders and what they need.
+    """The summary of one method from the measured tensors of each seed: for each metric, the curve of every order and
+    what the order needs.
 
-    area: the mean of the error over 0, 1, ..., D variables known, on one scale for all arms and orders; needed:
-    variables until the half-way error of the random order; fewer: how many fewer than the random order needs, paired.
-    Each with a 95% interval and the value of each seed. The half-way error is the arm's own: `needed` and `fewer` say
-    nothing of one arm beside another. They are None where knowing everything is no better than knowing nothing.
+    area: mean error over 0, 1, ..., D known variables, on one scale for all methods and orders
+    needed: number of variables until the half-way error of the random order
+    fewer: how many fewer variables than the random order, paired
+
+    Each has Student's 95% interval over splits (over the rows of the split where there is one) and the value of each
+    seed. The half-way error is the method's own, so that `needed` and `fewer` do not compare methods. They are None
+    where some split has none, since its error with every variable known is no lower than with none known.
     """
     return {metric: _of_metric(per_seed, orders, metric) for metric in METRICS}
 
 
 def _of_metric(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str], metric: str) -> dict[str, Any]:
-    of_orders = {order: [seed[f"{order}.{METRICS[metric]}"] for seed in per_seed] for order in orders}
-    curves = {order: _with_seeds(rows, metric) for order, rows in of_orders.items()}
-    level = half_way(curves["random"])
-    needed = {order: number_needed(found, level) for order, found in curves.items()}
-    seeds = len(per_seed)
+    rows = [np.stack([np.float64(seed[f"{name}.{METRICS[metric]}"]) for name in orders], 1) for seed in per_seed]
+    curves = np.stack([of_seed.mean(0) for of_seed in rows])  # (seeds, orders, D + 1)
+    units = curves if len(curves) > 1 else rows[0]
+    random = list(orders).index("random")
+
+    def error(means: Floats) -> Floats:
+        return np.sqrt(means) if metric == "rmse" else means
+
+    def half(means: Floats) -> Floats:
+        return half_way(error(means)[:, random])[:, None]
+
+    def needed(means: Floats) -> Floats:
+        return number_needed(error(means), half(means))
+
+    def fewer(means: Floats) -> Floats:
+        return needed(means)[:, [random]] - needed(means)
+
+    statistics = {"area": lambda means: error(means).mean(-1), "needed": needed, "fewer": fewer}
+    found = {name: _estimates(statistic, curves, units) for name, statistic in statistics.items()}
+    ends = jackknife_intervals(units, error)
     return {
-        "half_way": _interval(level, seeds),
+        "interval": f"Student t over {'splits' if len(curves) > 1 else 'rows'}",
+        "half_way": _estimates(half, curves, units)[0],
         "orders": {
             order: {
-                "mean": found[seeds].tolist(),
-                "ci95": np.quantile(found[seeds + 1 :], [0.025, 0.975], axis=0).T.tolist(),
-                "area": _interval(found.mean(-1), seeds),
-                "needed": _interval(needed[order], seeds),
-                "fewer": _interval(needed["random"] - needed[order], seeds),
+                "mean": error(curves.mean(0))[place].tolist(),
+                "ci95": None if np.isnan(ends).any() else ends[place].tolist(),
+                **{name: estimates[place] for name, estimates in found.items()},
             }
-            for order, found in curves.items()
+            for place, order in enumerate(orders)
         },
     }
 
 
-def _with_seeds(per_seed: Sequence[Floats], metric: str) -> Floats:
-    """Curves (seeds + 1 + draws, D + 1): of each seed alone, of all, and the bootstrap draws of all."""
-    alone = np.stack([np.asarray(rows, np.float64).mean(0) for rows in per_seed])
-    return np.concatenate([np.sqrt(alone) if metric == "rmse" else alone, bootstrap_curves(per_seed, metric)])
-
-
-def _interval(values: Floats, seeds: int) -> dict[str, Any] | None:
-    """Of the values of each seed, of all, and of bootstrap draws; None where there is none of all, or of so many draws
-    that an interval would be of the others. Single draws without one are left out."""
-    alone, measured, draws = values[:seeds], values[seeds], values[seeds + 1 :]
-    if np.isnan(measured) or np.isnan(draws).mean() > LOST:
-        return None
-    return {
-        "mean": float(measured),
-        "ci95": np.nanquantile(draws, [0.025, 0.975]).tolist(),
-        "per_seed": [None if np.isnan(value) else float(value) for value in alone],
-    }
+def _estimates(statistic: Callable[[Floats], Floats], curves: Floats, units: Floats) -> list[dict[str, Any] | None]:
+    """For each value of a statistic of the mean curve: the value, its interval and that of each seed's curve; None
+    where a seed has no value."""
+    whole, per_seed = statistic(curves.mean(0)[None])[0], statistic(curves)
+    ends = jackknife_intervals(units, statistic)
+    return [
+        None
+        if np.isnan(per_seed[:, place]).any()
+        else {
+            "mean": float(value),
+            "ci95": None if np.isnan(ends[place]).any() else ends[place].tolist(),
+            "per_seed": per_seed[:, place].tolist(),
+        }
+        for place, value in enumerate(whole)
+    ]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from mac_policy.common import files as atomic
+from mac_policy.common.statistics import with_interval
 from mac_policy.training.run import METRICS
 
 PANELS = ("joint", "marginal")
@@ -52,15 +53,15 @@ def results_tables(record: Mapping[str, Any]) -> list[Table]:
 
 
 def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -> Table:
-    """A row an arm: mean and 95% interval of each metric, and the difference to the first arm below it."""
+    """A row for each arm: mean and 95% interval of each metric, and below them the difference to the first arm."""
     arms: Mapping[str, Any] = record["arms"]
     first = next(iter(arms))
     rows = next((f"{arm['rows'][0]} test rows; " for arm in arms.values() if "rows" in arm), "")
     alone = all(len(arm["training_seeds"]) == 1 for arm in arms.values())
     table = Table(
         title=f"{record['benchmark']}{about}: {record['unit']}, {record['better']} is better; {rows}"
-        f"below each mean its difference to {first}"
-        f"{'; one training seed: intervals are over its rows alone' if alone else ''}"
+        f"below each mean the difference to {first}"
+        f"; 95% intervals: Student t{', over the rows of one training seed' if alone else ''}"
     )
     table.add_column("arm", no_wrap=True)
     for name in (*shown, "seeds", "train s"):
@@ -113,11 +114,8 @@ def _spread(per_seed: Sequence[float], sign: float) -> str:
 def _cell(found: Mapping[str, Any] | None, difference: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    text = f"{found['mean']:.4f} [{found['ci95'][0]:.4f}, {found['ci95'][1]:.4f}]"
-    if difference is None:
-        return text
-    low, high = difference["ci95"]
-    return f"{text}\n{difference['mean']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    text = with_interval(found, ".4f")
+    return text if difference is None else f"{text}\n{with_interval(difference, '+.4f')}"
 
 
 def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Path) -> Path:

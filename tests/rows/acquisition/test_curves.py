@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import ttest_1samp
 
 from mac_policy.rows.acquisition.curves import error_curves, measured_curves
 from mac_policy.rows.acquisition.experiment import target_mask
 from mac_policy.rows.acquisition.report import results_table
 from mac_policy.rows.acquisition.settings import AcquisitionSettings
-from mac_policy.rows.acquisition.summary import bootstrap_curves, half_way, number_needed, summarised
+from mac_policy.rows.acquisition.summary import half_way, number_needed, summarised
 from tests.rows.acquisition.test_information_gain import JointGaussian, mask
 
 
@@ -90,23 +91,20 @@ def test_areas_and_the_values_of_each_split_are_those_by_hand():
     assert found["nll"]["orders"]["random"]["area"]["mean"] == pytest.approx((2 + 1 + 1) / 3)
     assert found["nll"]["orders"]["random"]["area"]["per_seed"] == pytest.approx([2.0, 1.0, 1.0])
     assert found["rmse"]["orders"]["random"]["area"]["per_seed"][0] == pytest.approx((2 + 2**0.5) / 3)
-    assert found["nll"]["orders"]["model"]["fewer"] is None  # many resamplings are of the third split alone
+    assert found["nll"]["orders"]["model"]["fewer"] is None  # the third split has no half-way error
     paired = summarised(of_curves([4.0, 2.0, 0.0], [2.0, 1.0, 0.0]), ("model", "random"))["nll"]["orders"]
     assert paired["model"]["fewer"]["per_seed"] == [1.0, 1.0]
     assert paired["model"]["fewer"]["mean"] == 1.0
 
 
-def test_bootstrap_draws_are_paired_and_cover():
+def test_intervals_of_areas_are_students_over_the_splits():
     rng = np.random.default_rng(0)
-    per_seed = [rng.normal(size=(30, 2)) ** 2 + [3.0, 1.0] for _ in range(3)]
-    found = bootstrap_curves(per_seed, "rmse")
-    assert found[0] == pytest.approx(np.sqrt(np.mean([rows.mean(0) for rows in per_seed], 0)))
-    low, high = np.quantile(found[1:], [0.025, 0.975], axis=0)
-    assert (low < found[0]).all()
-    assert (found[0] < high).all()
-    # The draws of a copy that is worse by a constant differ by this constant alone.
-    worse = bootstrap_curves([rows + 1.0 for rows in per_seed], "nll") - bootstrap_curves(per_seed, "nll")
-    assert worse == pytest.approx(np.ones_like(worse), abs=1e-5)
+    per_seed = of_curves(*rng.normal([9.0, 5.0, 1.0], 0.2, size=(5, 3)))
+    area = summarised(per_seed, ("model", "random"))["nll"]["orders"]["random"]["area"]
+    assert area["ci95"] == pytest.approx(ttest_1samp(area["per_seed"], 0).confidence_interval())
+    needed = summarised(of_curves([4.0, 2.0, 0.0], [4.0, 1.0, 0.0], [3.0, 2.0, 0.5]), ("model", "random"))["rmse"]
+    for order in needed["orders"].values():
+        assert order["needed"]["ci95"][0] < order["needed"]["mean"] < order["needed"]["ci95"][1]
 
 
 def test_a_wrong_target_or_order_is_named():
