@@ -31,7 +31,7 @@ def plain_loop(model: AnyOrderModel, x: Tensor, query: Tensor, ranks: Tensor) ->
     """One pass of all rows for each variable. (B,)"""
     total = torch.zeros(len(x), dtype=next(model.parameters()).dtype)
     for step in range(x.shape[1]):
-        terms = model.conditionals(x, ranks < step).log_prob(x)
+        terms = model.conditionals(x, evidence=ranks < step).log_prob(x)
         total += torch.where(query & (ranks == step), terms, 0.0).sum(1)
     return total
 
@@ -62,7 +62,7 @@ def main() -> None:
     x = torch.randint(LETTERS, (options.chunks, options.length), generator=generator)
     query = UniformCardinality(options.length).sample(options.chunks, generator)
     factorization = MaskTuned(UniformCardinality(options.length))
-    ranks = factorization.ranks(query, query & False)
+    ranks = factorization.ranks(query=query, given=query & False)
     taken: dict[str, list[float]] = {"loop": [], "log_prob": []}
     values: dict[str, Tensor] = {}
     for _ in range(options.repeats):
@@ -71,11 +71,11 @@ def main() -> None:
             if name == "loop":
                 values[name] = plain_loop(model, x, query, ranks)
             else:
-                values[name] = model.log_prob(x, query, factorization=factorization)
+                values[name] = model.log_prob(x, query=query, factorization=factorization)
             taken[name].append(time.process_time() - began)
     difference = float(((values["loop"] - values["log_prob"]) / values["loop"]).abs().max())
     few = slice(0, 4)
-    exact = model.double().log_prob(x[few], query[few], factorization=factorization)
+    exact = model.double().log_prob(x[few], query=query[few], factorization=factorization)
     gap = float((exact - plain_loop(model, x[few], query[few], ranks[few])).abs().max())
     seconds = {name: statistics.median(times) for name, times in taken.items()}
     ratio = seconds["loop"] / seconds["log_prob"]

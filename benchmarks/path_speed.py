@@ -65,7 +65,7 @@ def likelihoods(made: dict[str, AnyOrderModel], length: int, chunks: int, repeat
     factorization = MaskTuned(UniformCardinality(length))
 
     def work(model: AnyOrderModel, query: torch.Tensor, given: torch.Tensor) -> Callable[[], object]:
-        return lambda: model.log_prob(x, query, given, factorization=factorization)
+        return lambda: model.log_prob(x, query=query, given=given, factorization=factorization)
 
     return {kind: seconds({n: work(m, *masks) for n, m in made.items()}, repeats) for kind, masks in kinds.items()}
 
@@ -79,7 +79,7 @@ def sampling(made: dict[str, AnyOrderModel], length: int, chunks: int, repeats: 
     def work(model: AnyOrderModel, cache: bool) -> Callable[[], object]:
         def sample() -> object:
             model.cache = cache
-            return model.sample(x, given, factorization=factorization, generator=torch.Generator().manual_seed(0))
+            return model.sample(x, given=given, factorization=factorization, generator=torch.Generator().manual_seed(0))
 
         return sample
 

@@ -23,12 +23,13 @@ def check_mask(name: str, mask: Any, rows: int | None, num_variables: int) -> Te
     return checked if rows is None else checked.expand(rows, num_variables)
 
 
-def check_disjoint(query: Tensor, given: Tensor, names: tuple[str, str] = ("query", "given")) -> None:
-    """Raise when a variable of a row is in both masks."""
-    overlap = query & given
+def check_disjoint(**masks: Tensor) -> None:
+    """Raise when a variable of a row is in both of two masks, which are given by name."""
+    (first, one), (second, other) = masks.items()
+    overlap = one & other
     if overlap.any():
         row, variable = (int(v) for v in overlap.nonzero()[0])
-        raise ValueError(f"{names[0]} and {names[1]} must not overlap: variable {variable} of row {row} is in both")
+        raise ValueError(f"{first} and {second} must not overlap: variable {variable} of row {row} is in both")
 
 
 def check_order(order: Any, num_variables: int) -> Tensor:

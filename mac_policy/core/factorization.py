@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
-from mac_policy.core.checks import check_disjoint, check_mask, check_order
+from mac_policy.core.checks import check_order
 from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_tabulable, mask_law, tabulable
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
-from mac_policy.core.orders import lexicographic, positions
+from mac_policy.core.orders import lexicographic
 from mac_policy.core.paths import PathDraw, PathLaw, SimulatedPaths, TabulatedPaths
-from mac_policy.core.queries import TrainingQueries, mean_over_path, only_last, with_order_of_given
+from mac_policy.core.ranks import check_query, next_of, ranks_by_key, ranks_in_order, with_order_of_given
 from mac_policy.core.subsets import draw_below, uniform_subsets
-
-GIVEN = -1  # the rank of a variable that is evidence from the start
-
-
-class TrainingMasks(NamedTuple):
-    """What one training step asks of the model; the loss is - sum_i weights_i log p(x_i | x_evidence)."""
-
-    evidence: Tensor  # (n, N) bool
-    weights: Tensor  # (n, N) float, >= 0, zero on evidence
-    mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
-
-    def to(self, device: torch.device | str) -> TrainingMasks:
-        mode = None if self.mode is None else self.mode.to(device)
-        return TrainingMasks(self.evidence.to(device), self.weights.to(device), mode)
+from mac_policy.core.training_draws import (
+    TrainingMasks,
+    TrainingQueries,
+    mean_over_path,
+    only_last,
+    parallel_weights,
+)
 
 
 class Factorization(Protocol):
@@ -44,7 +36,7 @@ class Factorization(Protocol):
         """Queries with their whole paths, for networks that answer a path in one pass."""
         ...
 
-    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The step 0, 1, ... at which each queried variable is answered, (n, N) long.
 
         Given variables have rank -1, those neither given nor asked rank N. Equal ranks are answered together.
@@ -84,11 +76,11 @@ class UniformOrder:
     def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
         """The rest given ARDM's evidence in half of the rows, everything given nothing in the others."""
         given = self.training_masks(n, generator).evidence & (torch.rand((n, 1), generator=generator) < 0.5)
-        return TrainingQueries(whole_path(self, ~given, given, generator), mean_over_path(~given))
+        return TrainingQueries(whole_path(self, query=~given, given=given, generator=generator), mean_over_path(~given))
 
-    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        query, given = check_query(query, given, self.num_variables)
-        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query, given)
+    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(self.num_variables, query=query, given=given)
+        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query=query, given=given)
 
     def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
         return next_of(ranks, now, self.deterministic)
@@ -151,14 +143,14 @@ class MaskTuned:
 
     def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
         query, given = self._draw_queries(check_count("n", n, 0), generator)
-        ranks = whole_path(self, query, given, generator)
+        ranks = whole_path(self, query=query, given=given, generator=generator)
         return TrainingQueries(ranks, only_last(ranks, query) if self._last_edge else mean_over_path(query))
 
-    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        query, given = check_query(query, given, self.num_variables)
+    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(self.num_variables, query=query, given=given)
         if self.deterministic:
-            return ranks_in_order(self.order, query, given)
-        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query, given)
+            return ranks_in_order(self.order, query=query, given=given)
+        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query=query, given=given)
 
     def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
         return next_of(ranks, now, self.deterministic)
@@ -202,11 +194,11 @@ def _path_law(
 
 
 def whole_path(
-    factorization: Factorization, query: Tensor, given: Tensor, generator: torch.Generator | None = None
+    factorization: Factorization, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None
 ) -> Tensor:
     """The ranks of a query with its given variables in the order in which they would be asked for. (n, N)"""
-    ranks = factorization.ranks(query, given, generator)
-    order = factorization.ranks(given, torch.zeros_like(given), generator)
+    ranks = factorization.ranks(query=query, given=given, generator=generator)
+    order = factorization.ranks(query=given, given=torch.zeros_like(given), generator=generator)
     return with_order_of_given(ranks, given.cpu(), order)
 
 
@@ -215,49 +207,3 @@ def as_evidence(query_masks: MaskDistribution) -> MaskDistribution:
     if isinstance(query_masks, UniformCardinality) and query_masks.low > 0:
         return UniformCardinality(query_masks.num_variables, query_masks.low - 1, query_masks.high - 1)
     return query_masks
-
-
-def parallel_weights(evidence: Tensor) -> Tensor:
-    """1 / (N - |e|) for every unseen variable: the mean over them. (n, N)"""
-    return uniform_over(~evidence)
-
-
-def uniform_over(mask: Tensor) -> Tensor:
-    """1 / |mask| for every variable in it, zeros where it is empty. (n, N)"""
-    chosen = mask.numpy()
-    each = (1 / np.maximum(chosen.sum(1, keepdims=True), 1)).astype(np.float32)
-    return torch.from_numpy(chosen * each)
-
-
-def next_of(ranks: Tensor, now: Tensor, deterministic: bool) -> Tensor:
-    """The law of the variable that step `now` (n,) answers, where it is the path's own or any of those left."""
-    return (ranks == now[:, None]).float() if deterministic else uniform_over(still_asked(ranks, now))
-
-
-def still_asked(ranks: Tensor, now: Tensor) -> Tensor:
-    """What is asked and not answered before step `now` (n,). (n, N) bool"""
-    return (ranks >= now[:, None]) & (ranks < ranks.shape[1])
-
-
-def ranks_in_order(order: Tensor, query: Tensor, given: Tensor) -> Tensor:
-    """Ranks along one canonical order for all rows."""
-    by_place = (query[:, order].cumsum(1) - 1)[:, positions(order)]
-    return mark_ranks(by_place, query, given)
-
-
-def ranks_by_key(keys: Tensor, query: Tensor, given: Tensor) -> Tensor:
-    """Ranks in the order of each row's own keys (n, N)."""
-    by_key = keys.masked_fill(~query, torch.inf).argsort(1).argsort(1)
-    return mark_ranks(by_key, query, given)
-
-
-def mark_ranks(ranks: Tensor, query: Tensor, given: Tensor) -> Tensor:
-    """Ranks of the queried, -1 for the given, N for the others."""
-    return torch.where(query, ranks, torch.where(given, GIVEN, query.shape[1]))
-
-
-def check_query(query: Tensor, given: Tensor, num_variables: int) -> tuple[Tensor, Tensor]:
-    query = check_mask("query", query, None, num_variables)
-    given = check_mask("given", given, len(query), num_variables)
-    check_disjoint(query, given)
-    return query.cpu(), given.cpu()

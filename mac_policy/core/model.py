@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core import one_pass
 from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values
-from mac_policy.core.factorization import Factorization, TrainingMasks, whole_path
+from mac_policy.core.factorization import Factorization, whole_path
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import Network, PathNetwork
-from mac_policy.core.queries import TrainingQueries
-from mac_policy.core.question import Task, in_fewer_steps, portions
-from mac_policy.core.training import check_kind, known_and_weights
+from mac_policy.core.question import Question, in_fewer_steps, portions
+from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, check_kind, known_and_weights
 
 VARIABLES_PER_PASS = 65_536
 
@@ -36,7 +35,8 @@ class AnyOrderModel(nn.Module):
     >>> network = MLP(num_variables=9, num_features=head.num_features, num_params=head.num_params)
     >>> model = AnyOrderModel(network, head)
     >>> given = torch.arange(9) < 4
-    >>> model.log_prob(torch.zeros(2, 9), ~given, given, factorization=MaskTuned(UniformCardinality(9))).shape
+    >>> paths = MaskTuned(UniformCardinality(9))
+    >>> model.log_prob(torch.zeros(2, 9), query=~given, given=given, factorization=paths).shape
     torch.Size([2])
 
     A set network is asked step after step; a path network (`network.kind`) for a whole path in one pass, and sampled
@@ -74,6 +74,7 @@ class AnyOrderModel(nn.Module):
     def conditionals(
         self,
         x: Tensor,
+        *,
         evidence: Tensor,
         context: Tensor | None = None,
         mode: Tensor | None = None,
@@ -103,7 +104,7 @@ class AnyOrderModel(nn.Module):
         context: Tensor | None = None,
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
-        seen: Tensor | None = None,
+        evidence_values: Tensor | None = None,
         rows_per_context: int = 1,
     ) -> Tensor:
         """The batch mean of - sum_i weights_i log p(x_i | x_evidence), a scalar; the evidence of a path network are
@@ -112,14 +113,14 @@ class AnyOrderModel(nn.Module):
         Each row of `context` serves `rows_per_context` rows of x that follow one another: it is encoded once, so
         that several masks of the same values cost little where the network reads the context with a trunk.
         Hiding missing variables from a path leaves a path through the others, so no weight is to be changed.
-        `seen` (B, N): what the network reads instead of x where the values are evidence, noised ones for instance.
+        `evidence_values` (B, N): what the network reads in place of x, for instance values with noise.
         """
         check_values(x, self.num_variables)
         if missing is not None:
             missing = check_mask("missing", missing, len(x), self.num_variables)
         check_kind(masks, self.network.kind)
         known, weights = known_and_weights(masks, x, missing, self.validate)
-        read = x if seen is None else seen
+        read = x if evidence_values is None else evidence_values
         if self.validate:
             self.head.check(read, known if known.dtype == torch.bool else known < self.num_variables)
             self.head.check(x, weights > 0)
@@ -140,9 +141,9 @@ class AnyOrderModel(nn.Module):
     def log_prob(
         self,
         x: Tensor,
+        *,
         query: Tensor,
         given: Tensor | None = None,
-        *,
         factorization: Factorization,
         context: Tensor | None = None,
         orders: int = 1,
@@ -156,18 +157,20 @@ class AnyOrderModel(nn.Module):
         steps of different rows share passes; a path network answers a row in one pass.
         """
         check_count("orders", orders)
-        task = self._task(x, query, given, missing, factorization, context)
+        question = self._question(
+            x, query=query, given=given, missing=missing, factorization=factorization, context=context
+        )
         if factorization.deterministic:
             orders = 1
-        paths = [self._path_log_prob(task, factorization, generator) for _ in range(orders)]
+        paths = [self._path_log_prob(question, factorization, generator) for _ in range(orders)]
         return torch.stack(paths).logsumexp(0) - math.log(orders)
 
     @torch.no_grad()
     def sample(
         self,
         x: Tensor,
-        given: Tensor,
         *,
+        given: Tensor,
         factorization: Factorization,
         context: Tensor | None = None,
         num_samples: int = 1,
@@ -192,16 +195,19 @@ class AnyOrderModel(nn.Module):
             x = x.to(torch.get_default_dtype())
         given = check_mask("given", given, len(x), self.num_variables)
         query = ~given if missing is None else ~given & ~check_mask("missing", missing, len(x), self.num_variables)
-        task = self._task(x, query, given, missing, factorization, context, know_query=False).repeat(num_samples)
-        ranks = self._ranks(task, factorization, generator)
+        question = self._question(
+            x, query=query, given=given, missing=missing, factorization=factorization, context=context, know_query=False
+        )
+        question = question.repeat(num_samples)
+        ranks = self._ranks(question, factorization, generator)
         if steps is not None:
-            ranks = in_fewer_steps(ranks, task.query, steps)
-        filled = self._fill(task, ranks, temperature, generator, num_samples)
-        filled = torch.where(task.query, filled, x.repeat(num_samples, 1))
+            ranks = in_fewer_steps(ranks, question.query, steps)
+        filled = self._fill(question, ranks, temperature, generator, num_samples)
+        filled = torch.where(question.query, filled, x.repeat(num_samples, 1))
         return filled if num_samples == 1 else filled.view(num_samples, *x.shape)
 
     def _fill(
-        self, task: Task, ranks: Tensor, temperature: float, generator: torch.Generator | None, copies: int
+        self, question: Question, ranks: Tensor, temperature: float, generator: torch.Generator | None, copies: int
     ) -> Tensor:
         if isinstance(self.network, PathNetwork):
 
@@ -209,14 +215,14 @@ class AnyOrderModel(nn.Module):
                 return conditional.sample(temperature, generator)
 
             return one_pass.fill(
-                self.network, self.head, task, ranks, choose, cache=self.cache, copies=copies, generator=generator
+                self.network, self.head, question, ranks, choose, cache=self.cache, copies=copies, generator=generator
             )
-        x = task.x.clone()
-        last = int(ranks.masked_fill(~task.query, -1).max()) if ranks.numel() else -1
+        x = question.x.clone()
+        last = int(ranks.masked_fill(~question.query, -1).max()) if ranks.numel() else -1
         for step in range(last + 1):
             row, variable = (ranks == step).nonzero(as_tuple=True)
             rows, item = row.unique_consecutive(return_inverse=True)
-            part = task.rows(rows)
+            part = question.rows(rows)
             params = self._params(x[rows], ranks[rows] < step, part.encoded, part.mode)
             for now in self._turns(variable):
                 after = self.head.after(params, x[rows], ranks[rows] == step)
@@ -233,26 +239,28 @@ class AnyOrderModel(nn.Module):
         turn = self.head.turn(variables, self.num_variables)
         yield from (turn == each for each in range(self.head.num_turns))
 
-    def _path_log_prob(self, task: Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
-        ranks = self._ranks(task, factorization, generator)
+    def _path_log_prob(
+        self, question: Question, factorization: Factorization, generator: torch.Generator | None
+    ) -> Tensor:
+        ranks = self._ranks(question, factorization, generator)
         if isinstance(self.network, PathNetwork):
-            return one_pass.log_prob(self.network, self.head, task, ranks, self.rows_per_pass, generator)
-        features = self.head.features(task.x)
+            return one_pass.log_prob(self.network, self.head, question, ranks, self.rows_per_pass, generator)
+        features = self.head.features(question.x)
         parts, owners = [], []
-        for rows, steps in portions(ranks, task.query, self.rows_per_pass):
+        for rows, steps in portions(ranks, question.query, self.rows_per_pass):
             rank = ranks[rows]
             item, variable = (rank == steps[:, None]).nonzero(as_tuple=True)
-            part = task.rows(rows)
+            part = question.rows(rows)
             params = self.network(features[rows], rank < steps[:, None], part.encoded, part.mode)
-            params = self.head.after(params, task.x[rows], rank == steps[:, None])
+            params = self.head.after(params, question.x[rows], rank == steps[:, None])
             conditional = self.head(params[item, variable], variables=variable, generator=generator)
-            parts.append(conditional.log_prob(task.x[rows[item], variable]))
+            parts.append(conditional.log_prob(question.x[rows[item], variable]))
             owners.append(rows[item])
         if not parts:
             like = at_least_float32(next(self.network.parameters()))
-            return task.x.new_zeros(len(task.x), dtype=like.dtype)
+            return question.x.new_zeros(len(question.x), dtype=like.dtype)
         terms = torch.cat(parts)
-        return terms.new_zeros(len(task.x)).index_add(0, torch.cat(owners), terms)
+        return terms.new_zeros(len(question.x)).index_add(0, torch.cat(owners), terms)
 
     def _params(self, x: Tensor, known: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
         """`known` (B, N): evidence for a set network, ranks for a path network."""
@@ -261,21 +269,26 @@ class AnyOrderModel(nn.Module):
         params: Tensor = self.network(self.head.features(seen), known, encoded, mode)
         return params
 
-    def _ranks(self, task: Task, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
+    def _ranks(self, question: Question, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
         if isinstance(self.network, PathNetwork):
-            return whole_path(factorization, task.query, task.given, generator).to(task.x.device)
-        return factorization.ranks(task.query, task.given, generator).to(task.x.device)
+            return whole_path(factorization, query=question.query, given=question.given, generator=generator).to(
+                question.x.device
+            )
+        return factorization.ranks(query=question.query, given=question.given, generator=generator).to(
+            question.x.device
+        )
 
-    def _task(
+    def _question(
         self,
         x: Tensor,
+        *,
         query: Tensor,
         given: Tensor | None,
         missing: Tensor | None,
         factorization: Factorization,
         context: Tensor | None,
         know_query: bool = True,
-    ) -> Task:
+    ) -> Question:
         if factorization.num_variables != self.num_variables:
             raise ValueError(
                 f"the factorization is over {factorization.num_variables} variables, "
@@ -285,17 +298,17 @@ class AnyOrderModel(nn.Module):
         query = check_mask("query", query, len(x), self.num_variables)
         given = torch.zeros_like(query) if given is None else given
         given = check_mask("given", given, len(x), self.num_variables)
-        check_disjoint(query, given)
+        check_disjoint(query=query, given=given)
         if missing is not None:
             missing = check_mask("missing", missing, len(x), self.num_variables)
-            check_disjoint(missing, query, ("missing", "query"))
-            check_disjoint(missing, given, ("missing", "given"))
+            check_disjoint(missing=missing, query=query)
+            check_disjoint(missing=missing, given=given)
         known = query | given if know_query else given
         if self.validate:
             self.head.check(x, known)
         x = torch.where(known, x, torch.zeros_like(x))
         mode = factorization.path_mode(len(x))
-        return Task(x, query, given, self._encode(context, len(x)), None if mode is None else mode.to(x.device))
+        return Question(x, query, given, self._encode(context, len(x)), None if mode is None else mode.to(x.device))
 
     def _encode(self, context: Tensor | None, rows: int) -> Tensor | None:
         """What the network reads in the context, once for all that follows."""

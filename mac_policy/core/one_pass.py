@@ -11,8 +11,8 @@ from mac_policy.core.factorization import Factorization
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import PathNetwork
-from mac_policy.core.queries import with_order_of_given
-from mac_policy.core.question import Task
+from mac_policy.core.question import Question
+from mac_policy.core.ranks import with_order_of_given
 
 Choose = Callable[[Conditional, Tensor, Tensor], Tensor]
 """Conditionals of (A,) variables, their rows (A,) and their indices (A,) -> the values (A,)."""
@@ -21,19 +21,19 @@ Choose = Callable[[Conditional, Tensor, Tensor], Tensor]
 def log_prob(
     network: PathNetwork,
     head: Head,
-    task: Task,
+    question: Question,
     ranks: Tensor,
     rows_per_pass: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """(B,): the sum of all conditionals along each path. Rows of like length share passes; empty queries need none."""
-    features = head.features(task.x)
-    length = (ranks < ranks.shape[1]).sum(1).masked_fill(~task.query.any(1), 0)
+    features = head.features(question.x)
+    length = (ranks < ranks.shape[1]).sum(1).masked_fill(~question.query.any(1), 0)
     by_length = length.argsort(descending=True, stable=True)[: int((length > 0).sum())]
     like = at_least_float32(next(network.parameters()))
-    total = task.x.new_zeros(len(task.x), dtype=like.dtype)
+    total = question.x.new_zeros(len(question.x), dtype=like.dtype)
     for rows in by_length.split(rows_per_pass) if len(by_length) else ():
-        part = task.rows(rows)
+        part = question.rows(rows)
         params = network(features[rows], ranks[rows], part.encoded, part.mode)
         item, variable = part.query.nonzero(as_tuple=True)
         conditional = head(params[item, variable], variables=variable, generator=generator)
@@ -45,7 +45,7 @@ def log_prob(
 def fill(
     network: PathNetwork,
     head: Head,
-    task: Task,
+    question: Question,
     ranks: Tensor,
     choose: Choose,
     *,
@@ -60,10 +60,14 @@ def fill(
     """
     asking = ((ranks >= 0) & (ranks < ranks.shape[1])).any(1)
     if not bool(asking.all()):
-        return _fill_some(network, head, task, ranks, choose, asking, cache, copies, generator)
+        return _fill_some(network, head, question, ranks, choose, asking, cache, copies, generator)
     steps = Steps(ranks)
-    walk = _Cached(network, head, task, ranks, steps, copies) if cache else _Anew(network, head, task, ranks, steps)
-    x = task.x[steps.rows]
+    walk = (
+        _Cached(network, head, question, ranks, steps, copies)
+        if cache
+        else _Anew(network, head, question, ranks, steps)
+    )
+    x = question.x[steps.rows]
     for step in range(steps.number):
         targets = steps.targets(step)
         item, column = (targets < ranks.shape[1]).nonzero(as_tuple=True)
@@ -77,7 +81,7 @@ def fill(
 def _fill_some(
     network: PathNetwork,
     head: Head,
-    task: Task,
+    question: Question,
     ranks: Tensor,
     choose: Choose,
     asking: Tensor,
@@ -86,13 +90,13 @@ def _fill_some(
     generator: torch.Generator | None,
 ) -> Tensor:
     """`fill` of the rows that are `asking` (B,) alone; copies of a row ask alike."""
-    filled, rows = task.x.clone(), asking.nonzero()[:, 0]
+    filled, rows = question.x.clone(), asking.nonzero()[:, 0]
     if len(rows):
 
         def choose_for(conditional: Conditional, among: Tensor, variables: Tensor) -> Tensor:
             return choose(conditional, rows[among], variables)
 
-        some = task.rows(rows)
+        some = question.rows(rows)
         filled[rows] = fill(
             network, head, some, ranks[rows], choose_for, cache=cache, copies=copies, generator=generator
         )
@@ -106,7 +110,9 @@ def all_at_once(
     if factorization is None:
         order = evidence.long().cumsum(1) - 1
     else:
-        order = factorization.ranks(evidence, torch.zeros_like(evidence), generator).to(evidence.device)
+        order = factorization.ranks(query=evidence, given=torch.zeros_like(evidence), generator=generator).to(
+            evidence.device
+        )
     return with_order_of_given(torch.zeros_like(order), evidence, order)
 
 
@@ -140,13 +146,15 @@ class Steps:
 class _Cached:
     """Reads every value once."""
 
-    def __init__(self, network: PathNetwork, head: Head, task: Task, ranks: Tensor, steps: Steps, copies: int) -> None:
+    def __init__(
+        self, network: PathNetwork, head: Head, question: Question, ranks: Tensor, steps: Steps, copies: int
+    ) -> None:
         self.network, self.head = network, head
         distinct = len(ranks) // copies
         given = ranks.clamp(max=0) if network.given_in_order else ranks < 0
         if not torch.equal(given, given[:distinct].repeat(copies, 1)):
             distinct = len(ranks)
-        part = task.rows(torch.arange(distinct, device=ranks.device))
+        part = question.rows(torch.arange(distinct, device=ranks.device))
         self.state = network.begin(head.features(part.x), ranks[:distinct], part.encoded, part.mode, steps.columns)
         self.state.select(steps.rows % max(distinct, 1))
 
@@ -163,13 +171,13 @@ class _Cached:
 class _Anew:
     """Reads the path up to each step from its beginning."""
 
-    def __init__(self, network: PathNetwork, head: Head, task: Task, ranks: Tensor, steps: Steps) -> None:
+    def __init__(self, network: PathNetwork, head: Head, question: Question, ranks: Tensor, steps: Steps) -> None:
         self.network, self.head = network, head
-        self.task, self.ranks = task.rows(steps.rows), ranks[steps.rows]
+        self.question, self.ranks = question.rows(steps.rows), ranks[steps.rows]
 
     def ask(self, x: Tensor, step: int, targets: Tensor) -> Tensor:
         rows, none = len(targets), x.shape[1]
-        part = self.task.rows(torch.arange(rows, device=x.device))
+        part = self.question.rows(torch.arange(rows, device=x.device))
         so_far = torch.where(self.ranks[:rows] <= step, self.ranks[:rows], none)
         params = self.network(self.head.features(x[:rows]), so_far, part.encoded, part.mode)
         of_targets: Tensor = params[torch.arange(rows, device=x.device)[:, None], targets.clamp(max=none - 1)]

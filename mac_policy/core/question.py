@@ -1,4 +1,4 @@
-"""What is asked of every row of a batch, and in which portions it is answered."""
+"""A question to an any-order model, and the portions in which it is answered."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is asked of every row. x is zero where it is not known."""
+class Question:
+    """Which variables of each row are queried, which are given, and their values; x is zero where it is unknown."""
 
     x: Tensor  # (B, N)
     query: Tensor  # (B, N)
@@ -19,12 +19,12 @@ class Task:
     encoded: Tensor | None  # (B, H) the context, read once
     mode: Tensor | None  # (B,)
 
-    def rows(self, rows: Tensor) -> Task:
+    def rows(self, rows: Tensor) -> Question:
         encoded = None if self.encoded is None else self.encoded[rows]
         mode = None if self.mode is None else self.mode[rows]
-        return Task(self.x[rows], self.query[rows], self.given[rows], encoded, mode)
+        return Question(self.x[rows], self.query[rows], self.given[rows], encoded, mode)
 
-    def repeat(self, times: int) -> Task:
+    def repeat(self, times: int) -> Question:
         return self if times == 1 else self.rows(torch.arange(len(self.x), device=self.x.device).repeat(times))
 
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.core.checks import as_tensor
-from mac_policy.core.factorization import TrainingMasks, check_query, mark_ranks, still_asked, uniform_over
-from mac_policy.core.queries import TrainingQueries, mean_over_path, with_order_of_given
+from mac_policy.core.ranks import check_query, mark_ranks, still_asked, with_order_of_given
 from mac_policy.core.subsets import draw_below, subsets_within
+from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, mean_over_path, uniform_over
 
 Regions = Mapping[str, Sequence[int] | Tensor]
 
@@ -79,19 +79,20 @@ class StagedModes:
         """A mode for each row; half of them ask for the rest given what is active, half for everything."""
         active, _, mode = self.training_masks(n, generator)
         given = active & (torch.rand((n, 1), generator=generator) < 0.5)
-        after = self._ranks(~given, given, self._first[mode], generator)
-        before = self._ranks(given, given & False, self._first[mode], generator)
+        after = self._ranks(self._first[mode], generator, query=~given, given=given)
+        before = self._ranks(self._first[mode], generator, query=given, given=given & False)
         return TrainingQueries(with_order_of_given(after, given, before), mean_over_path(~given), mode)
 
-    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self._ranks(*check_query(query, given, self.num_variables), self._first[self._mode], generator)
+    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(self.num_variables, query=query, given=given)
+        return self._ranks(self._first[self._mode], generator, query=query, given=given)
 
-    def _ranks(self, query: Tensor, given: Tensor, first: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _ranks(self, first: Tensor, generator: torch.Generator | None, *, query: Tensor, given: Tensor) -> Tensor:
         """Ranks along random paths through the elements of `first` (S,) or (n, S), then through the others."""
         asked = query.view(len(query), self.channels, self.num_elements).any(1)
         keys = torch.rand(asked.shape, generator=generator, dtype=torch.float64) + ~first
         by_key = keys.masked_fill(~asked, torch.inf).argsort(1).argsort(1)
-        return mark_ranks(self._with_channels(by_key), query, given)
+        return mark_ranks(self._with_channels(by_key), query=query, given=given)
 
     def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
         asked = still_asked(ranks, now)

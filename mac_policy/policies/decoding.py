@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from mac_policy.core import one_pass
-from mac_policy.core.factorization import ranks_in_order
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.networks import PathNetwork
-from mac_policy.core.queries import with_order_of_given
-from mac_policy.core.question import Task
+from mac_policy.core.question import Question
+from mac_policy.core.ranks import ranks_in_order, with_order_of_given
 
 KINDS = ("mode", "sample", "mean", "best")
 
@@ -103,8 +102,8 @@ def _fill_in_one_walk(
     query = torch.zeros_like(given).index_fill(1, wanted, True) & ~given
     unwanted = [variable for variable in range(given.shape[1]) if variable not in path.dims]
     order = torch.tensor(path.dims + unwanted, device=values.device)
-    ranks = ranks_in_order(order, query, given)
-    ranks = with_order_of_given(ranks, given, ranks_in_order(order, given, torch.zeros_like(given)))
+    ranks = ranks_in_order(order, query=query, given=given)
+    ranks = with_order_of_given(ranks, given, ranks_in_order(order, query=given, given=torch.zeros_like(given)))
     score = values.new_zeros(len(values))
 
     def choose(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
@@ -114,7 +113,7 @@ def _fill_in_one_walk(
             score[rows] += conditional.log_prob(value)
         return value
 
-    filled = one_pass.fill(network, head, Task(values, query, given, encoded, None), ranks, choose)
+    filled = one_pass.fill(network, head, Question(values, query, given, encoded, None), ranks, choose)
     return filled, score
 
 

@@ -13,11 +13,12 @@ from torch import Tensor
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.common.settings import check_range
-from mac_policy.core.factorization import MaskTuned, TrainingMasks
+from mac_policy.core.factorization import MaskTuned
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.networks import MLP, Network, TrunkQuery
+from mac_policy.core.training_draws import TrainingMasks
 from mac_policy.policies import decoding, inputs
 from mac_policy.policies import quick_trunk as lean
 from mac_policy.policies.operator_masks import operator_masks, path_order
@@ -168,7 +169,7 @@ class MAC(Policy):
         if "evidence_noise" in draws:
             seen = actions + draws["evidence_noise"].flatten(0, 1) * masks.evidence
         missing = None if self.settings.horizon == 1 else inside == 0
-        return self.model.loss(actions, masks, context, missing, seen=seen, rows_per_context=k)
+        return self.model.loss(actions, masks, context, missing, evidence_values=seen, rows_per_context=k)
 
     @torch.no_grad()
     def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
@@ -185,7 +186,7 @@ class MAC(Policy):
     def _levels(self, context: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """P(X <= x) for each variable given drawn evidence, and where it is asked for. (B, variables) each"""
         masks = self.factorization.training_masks(len(x), torch.Generator().manual_seed(0)).to(x.device)
-        return decoding.cdf(self.model.conditionals(x, masks.evidence, context), x), masks.weights > 0
+        return decoding.cdf(self.model.conditionals(x, evidence=masks.evidence, context=context), x), masks.weights > 0
 
     # ---- acting ----
 
@@ -289,7 +290,7 @@ class MAC(Policy):
             masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
             masks[0, :, first], masks[1, :, first] = torch.from_numpy(asked), torch.from_numpy(known)
             found = self.model.log_prob(
-                x, masks[0], masks[1], factorization=self.factorization, context=context
+                x, query=masks[0], given=masks[1], factorization=self.factorization, context=context
             ).double()
             scale = self.normalizer.action_std.log().double()
             result: NDArray[Any] = (found - (masks[0, :, first] * scale).sum(1)).cpu().numpy()

@@ -13,7 +13,7 @@ from torch import Tensor
 from mac_policy.common.checks import check_count
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.networks import PathTransformer
-from mac_policy.core.queries import TrainingQueries
+from mac_policy.core.training_draws import TrainingQueries
 from mac_policy.policies import decoding
 from mac_policy.policies import quick_path as path_lean
 from mac_policy.policies.mac import MAC, MACSettings
@@ -93,7 +93,7 @@ class MACPath(MAC):
         if "evidence_noise" in draws:
             seen = actions + draws["evidence_noise"].flatten(0, 1)
         missing = None if self.settings.horizon == 1 else inside == 0
-        return self.model.loss(actions, queries, context, missing, seen=seen, rows_per_context=k)
+        return self.model.loss(actions, queries, context, missing, evidence_values=seen, rows_per_context=k)
 
     def _levels(self, context: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         queries = self.factorization.training_queries(len(x), torch.Generator().manual_seed(0)).to(x.device)

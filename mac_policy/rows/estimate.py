@@ -34,9 +34,9 @@ def chosen_steps(lengths: Tensor, steps: int, generator: torch.Generator | None)
 def estimated_log_prob(
     model: AnyOrderModel,
     x: Tensor,
+    *,
     query: Tensor,
     given: Tensor,
-    *,
     factorization: Factorization,
     steps: int,
     generator: torch.Generator | None = None,
@@ -48,7 +48,7 @@ def estimated_log_prob(
     `generator` draws the paths, `step_generator` the steps: with the same one, models are compared at the same steps.
     """
     check_count("steps", steps)
-    ranks = factorization.ranks(query, given, generator)
+    ranks = factorization.ranks(query=query, given=given, generator=generator)
     lengths = ranks.masked_fill(~query.cpu(), -1).amax(1) + 1
     rows, step, weight = chosen_steps(lengths, steps, step_generator)
     modes = factorization.path_mode(len(x))

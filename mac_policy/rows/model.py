@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core import AnyOrderModel, Factorization, StagedModes, TrainingMasks
+from mac_policy.core import AnyOrderModel, Factorization, StagedModes, TrainingMasks, TrainingQueries
 from mac_policy.core.heads import EnergyTilted
-from mac_policy.core.queries import TrainingQueries
 from mac_policy.rows.densities import views
 from mac_policy.rows.estimate import estimated_log_prob
 
@@ -99,14 +98,19 @@ class RowModel(nn.Module):
         for name, view in views(self.model).items():
             if steps is None or self.model.network.kind == "path":
                 values = view.log_prob(
-                    x, query, given, factorization=self.factorization, orders=orders, generator=_same(generator)
+                    x,
+                    query=query,
+                    given=given,
+                    factorization=self.factorization,
+                    orders=orders,
+                    generator=_same(generator),
                 )
             else:
                 values = estimated_log_prob(
                     view,
                     x,
-                    query,
-                    given,
+                    query=query,
+                    given=given,
                     factorization=self.factorization,
                     steps=steps,
                     generator=_same(generator),
@@ -117,7 +121,7 @@ class RowModel(nn.Module):
 
     def sample(self, x: Tensor, given: Tensor, **options: Any) -> Tensor:
         """x with all that is not given drawn, as `AnyOrderModel.sample`."""
-        return self.model.sample(x, given, factorization=self.factorization, **options)
+        return self.model.sample(x, given=given, factorization=self.factorization, **options)
 
     def impute(
         self, x: Tensor, seen: Tensor, *, num_samples: int = 1, generator: torch.Generator | None = None

@@ -59,7 +59,7 @@ def slow_log_prob(model, x, query, ranks, context, mode):
         evidence = ranks < step
         for i in range(N):
             if query[i] and ranks[i] == step:
-                row = model.conditionals(x[None], evidence[None], context, mode)
+                row = model.conditionals(x[None], evidence=evidence[None], context=context, mode=mode)
                 total += row.log_prob(x[None])[0, i].item()
     return total
 
@@ -81,5 +81,5 @@ class WithRanks:
     def __init__(self, factorization, ranks):
         self.num_variables, self.path_mode, self._ranks = factorization.num_variables, factorization.path_mode, ranks
 
-    def ranks(self, query, given, generator=None):
+    def ranks(self, *, query, given, generator=None):
         return self._ranks.expand(query.shape)

@@ -247,7 +247,7 @@ def test_both_is_half_marginal_half_conditional():
 def test_the_law_of_the_next_is_how_often_paths_with_this_past_go_there(factorization):
     n = 20_000
     query = torch.tensor([[True, True, False, True]]).expand(n, 4)
-    ranks = factorization.ranks(query, ~query, torch.Generator().manual_seed(0))
+    ranks = factorization.ranks(query=query, given=~query, generator=torch.Generator().manual_seed(0))
     for now in range(int(ranks[0].masked_fill(~query[0], -1).max()) + 1):
         step = torch.full((n,), now)
         law, taken = factorization.next_law(ranks, step), (ranks == now).float()
@@ -263,14 +263,14 @@ GIVEN = torch.tensor([[False, True, False, False], [False, False, True, False], 
 
 
 def test_ranks_follow_the_canonical_order():
-    ranks = MaskTuned(UniformCardinality(4), torch.tensor(ORDER)).ranks(QUERY, GIVEN)
+    ranks = MaskTuned(UniformCardinality(4), torch.tensor(ORDER)).ranks(query=QUERY, given=GIVEN)
     assert ranks.tolist() == [[1, -1, 0, 2], [4, 4, -1, 4], [-1, 0, -1, -1]]
 
 
 @pytest.mark.parametrize("factorization", [UniformOrder(4), MaskTuned(UniformCardinality(4), protocol="random")])
 def test_random_ranks_are_uniform_permutations_of_the_queried(factorization):
     query, given = QUERY[:1].expand(6000, 4), GIVEN[:1].expand(6000, 4)
-    ranks = factorization.ranks(query, given, torch.Generator().manual_seed(0))
+    ranks = factorization.ranks(query=query, given=given, generator=torch.Generator().manual_seed(0))
     assert (ranks[:, 1] == -1).all()
     asked = ranks[:, [0, 2, 3]]
     assert torch.equal(asked.sort(1).values, torch.arange(3).expand(6000, 3))
@@ -310,9 +310,9 @@ def test_a_distribution_that_only_samples_serves(query):
         (lambda: MaskTuned(FixedMasks(torch.zeros(2, 3, dtype=torch.bool))), "ask for nothing"),
         (lambda: induced_mask_distribution(UniformCardinality(17)), "at most 16 variables, got 17"),
         (lambda: induced_mask_distribution(CoinMasks()), "CoinMasks has no log_prob"),
-        (lambda: UniformOrder(3).ranks(torch.ones(2, 3), torch.zeros(2, 3)), "query must be .*torch.bool"),
-        (lambda: UniformOrder(3).ranks(QUERY, GIVEN), r"\(3, 4\)"),
-        (lambda: UniformOrder(4).ranks(QUERY, QUERY), "variable 0 of row 0 is in both"),
+        (lambda: UniformOrder(3).ranks(query=torch.ones(2, 3), given=torch.zeros(2, 3)), "query must be .*torch.bool"),
+        (lambda: UniformOrder(3).ranks(query=QUERY, given=GIVEN), r"\(3, 4\)"),
+        (lambda: UniformOrder(4).ranks(query=QUERY, given=QUERY), "variable 0 of row 0 is in both"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(make, message):

@@ -52,7 +52,7 @@ def slowly(params, pixel, asked):
 def test_it_is_the_mixtures_density_of_whatever_channels_are_asked(asked):
     m = model()
     query = torch.tensor(asked).expand(len(PIXELS), 3)
-    found = m.log_prob(PIXELS, query, factorization=MODES)
+    found = m.log_prob(PIXELS, query=query, factorization=MODES)
     nothing = torch.zeros(1, 3, dtype=torch.bool)
     params = m.network(torch.zeros(1, 3, 1).double(), nothing, None, torch.zeros(1, dtype=torch.long))[0]
     expected = torch.stack([slowly(params, pixel, asked) for pixel in PIXELS])
@@ -64,11 +64,11 @@ def test_it_is_the_mixtures_density_of_whatever_channels_are_asked(asked):
 def test_pixels_are_drawn_as_often_as_they_are_likely():
     m, n = model(), 20_000
     drawn = m.sample(
-        torch.zeros(n, 3), torch.zeros(3, dtype=torch.bool), factorization=MODES,
+        torch.zeros(n, 3), given=torch.zeros(3, dtype=torch.bool), factorization=MODES,
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     counts = torch.bincount((drawn.long() * torch.tensor([16, 4, 1])).sum(1), minlength=64)
-    expected = m.log_prob(PIXELS, torch.ones(64, 3, dtype=torch.bool), factorization=MODES).exp()
+    expected = m.log_prob(PIXELS, query=torch.ones(64, 3, dtype=torch.bool), factorization=MODES).exp()
     torch.testing.assert_close(counts / n, expected.float(), atol=4 * 0.5 / n**0.5, rtol=0)
 
 
@@ -77,7 +77,7 @@ def test_training_asks_for_what_the_likelihood_is_made_of():
     m, modes = model((3, 1, 2)), StagedModes((1, 2), ["random"], channels=3)
     x = torch.randint(0, LEVELS, (1, 6), generator=torch.Generator().manual_seed(1))
     query = torch.ones(1, 6, dtype=torch.bool)
-    walks = m.log_prob(x.expand(400, 6), query.expand(400, 6), factorization=modes,
+    walks = m.log_prob(x.expand(400, 6), query=query.expand(400, 6), factorization=modes,
                        generator=torch.Generator().manual_seed(2))  # fmt: skip
     masks = modes.training_masks(4000, torch.Generator().manual_seed(3))
     loss = m.loss(x.expand(4000, 6), masks)
@@ -88,8 +88,8 @@ def test_an_estimate_from_all_steps_is_the_likelihood():
     m, modes = model((3, 2, 2)), StagedModes((2, 2), ["random"], channels=3)
     x = torch.randint(0, LEVELS, (5, 12), generator=torch.Generator().manual_seed(1))
     query = torch.ones(5, 12, dtype=torch.bool)
-    whole = m.log_prob(x, query, factorization=modes, generator=torch.Generator().manual_seed(2))
-    some = estimated_log_prob(m, x, query, ~query, factorization=modes, steps=4,
+    whole = m.log_prob(x, query=query, factorization=modes, generator=torch.Generator().manual_seed(2))
+    some = estimated_log_prob(m, x, query=query, given=~query, factorization=modes, steps=4,
                               generator=torch.Generator().manual_seed(2))  # fmt: skip
     torch.testing.assert_close(whole, some)
 

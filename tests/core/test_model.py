@@ -34,9 +34,11 @@ def test_conditionals_of_any_query_sum_to_one(name, query, given):
     context = torch.randn(1, CONTEXT, dtype=torch.float64).expand(len(rows), -1)
     total = 0.0
     # The same random path for every row: the path may depend on the masks, never on the values.
-    ranks = factorization.ranks(mask(query)[None], mask(given)[None], torch.Generator().manual_seed(2))
+    ranks = factorization.ranks(
+        query=mask(query)[None], given=mask(given)[None], generator=torch.Generator().manual_seed(2)
+    )
     fixed = WithRanks(factorization, ranks)
-    total = model.log_prob(rows, mask(query), mask(given), factorization=fixed, context=context).exp().sum()
+    total = model.log_prob(rows, query=mask(query), given=mask(given), factorization=fixed, context=context).exp().sum()
     assert total.item() == pytest.approx(1, abs=1e-9)
 
 
@@ -49,9 +51,14 @@ def test_log_prob_equals_a_plain_loop_with_masks_that_differ_by_row(name, rows_p
     query, given = (torch.stack([mask(pair[i]) for pair in PAIRS]) for i in (0, 1))
     x = torch.randint(0, K, (len(PAIRS), N)).double()
     context = torch.randn(len(PAIRS), CONTEXT).double()
-    ranks = factorization.ranks(query, given, torch.Generator().manual_seed(4))
+    ranks = factorization.ranks(query=query, given=given, generator=torch.Generator().manual_seed(4))
     fast = model.log_prob(
-        x, query, given, factorization=factorization, context=context, generator=torch.Generator().manual_seed(4)
+        x,
+        query=query,
+        given=given,
+        factorization=factorization,
+        context=context,
+        generator=torch.Generator().manual_seed(4),
     )
     mode = factorization.path_mode(1)
     slow = [slow_log_prob(model, x[r], query[r], ranks[r], context[r : r + 1], mode) for r in range(len(PAIRS))]
@@ -64,9 +71,9 @@ def test_one_row_at_a_time_gives_the_same():
     model = make_model(factorization, context_dim=0)
     query, given = (torch.stack([mask(pair[i]) for pair in PAIRS]) for i in (0, 1))
     x = torch.randint(0, K, (len(PAIRS), N)).double()
-    together = model.log_prob(x, query, given, factorization=factorization)
+    together = model.log_prob(x, query=query, given=given, factorization=factorization)
     alone = [
-        model.log_prob(x[r : r + 1], query[r : r + 1], given[r : r + 1], factorization=factorization)
+        model.log_prob(x[r : r + 1], query=query[r : r + 1], given=given[r : r + 1], factorization=factorization)
         for r in range(len(PAIRS))
     ]
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-12, rtol=1e-12)
@@ -80,9 +87,9 @@ def test_the_chain_rule_holds_along_the_canonical_path():
     for cut in range(N + 1):
         first, second = torch.zeros(N, dtype=torch.bool), torch.zeros(N, dtype=torch.bool)
         first[ORDER[:cut]], second[ORDER[cut:]] = True, True
-        whole = model.log_prob(x, first | second, factorization=factorization)
-        parts = model.log_prob(x, first, factorization=factorization)
-        parts = parts + model.log_prob(x, second, first, factorization=factorization)
+        whole = model.log_prob(x, query=first | second, factorization=factorization)
+        parts = model.log_prob(x, query=first, factorization=factorization)
+        parts = parts + model.log_prob(x, query=second, given=first, factorization=factorization)
         torch.testing.assert_close(whole, parts, atol=1e-9, rtol=1e-9)
 
 
@@ -92,8 +99,8 @@ def test_values_that_are_neither_given_nor_asked_change_nothing():
     query, given = mask("001100"), mask("100001")
     x = torch.randint(0, K, (5, N)).double()
     other = torch.where(query | given, x, torch.nan)
-    left = model.log_prob(x, query, given, factorization=factorization)
-    assert torch.equal(left, model.log_prob(other, query, given, factorization=factorization))
+    left = model.log_prob(x, query=query, given=given, factorization=factorization)
+    assert torch.equal(left, model.log_prob(other, query=query, given=given, factorization=factorization))
 
 
 def test_many_orders_average_probabilities_not_logs():
@@ -102,9 +109,9 @@ def test_many_orders_average_probabilities_not_logs():
     x = torch.randint(0, K, (8, N)).double()
     everything = torch.ones(N, dtype=torch.bool)
     g = torch.Generator().manual_seed(3)
-    singles = [model.log_prob(x, everything, factorization=factorization, generator=g) for _ in range(5)]
+    singles = [model.log_prob(x, query=everything, factorization=factorization, generator=g) for _ in range(5)]
     averaged = model.log_prob(
-        x, everything, factorization=factorization, orders=5, generator=torch.Generator().manual_seed(3)
+        x, query=everything, factorization=factorization, orders=5, generator=torch.Generator().manual_seed(3)
     )
     torch.testing.assert_close(averaged, torch.stack(singles).logsumexp(0) - math.log(5))
     assert not torch.allclose(singles[0], singles[1])
@@ -117,10 +124,10 @@ def test_only_the_steps_that_some_row_needs_are_evaluated():
     forward = model.network.forward
     model.network.forward = lambda features, *rest: (seen.append(len(features)), forward(features, *rest))[1]
     query = torch.stack([mask("110000"), mask("000000"), mask("111111"), mask("000001")])
-    model.log_prob(torch.zeros(4, N).double(), query, factorization=factorization)
+    model.log_prob(torch.zeros(4, N).double(), query=query, factorization=factorization)
     assert sum(seen) == 2 + 0 + 6 + 1
     seen.clear()
-    model.log_prob(torch.zeros(4, N).double(), query & False, factorization=factorization)
+    model.log_prob(torch.zeros(4, N).double(), query=query & False, factorization=factorization)
     assert seen == []
 
 
@@ -131,7 +138,9 @@ def test_loss_is_the_weighted_negative_log_likelihood():
     masks = factorization.training_masks(20, torch.Generator().manual_seed(0))
     expected = 0.0
     for r in range(20):
-        row = model.conditionals(x[r : r + 1], masks.evidence[r], context[r : r + 1], masks.mode[r : r + 1])
+        row = model.conditionals(
+            x[r : r + 1], evidence=masks.evidence[r], context=context[r : r + 1], mode=masks.mode[r : r + 1]
+        )
         expected -= (masks.weights[r] * row.log_prob(x[r : r + 1])[0]).sum().item() / 20
     assert model.loss(x, masks, context).item() == pytest.approx(expected, rel=1e-7)
 
@@ -146,7 +155,7 @@ def test_loss_of_all_training_masks_is_the_expected_path_length_mean():
     edges, masks = induced_edge_law(laws), all_masks(4)
     x = torch.tensor([[0.0, 2.0, 1.0, 1.0]]).double().expand(16, 4)
     loss = model.loss(x, TrainingMasks(masks, edges)) * 16
-    log_p = model.log_prob(x, masks, factorization=MaskTuned(laws))
+    log_p = model.log_prob(x, query=masks, factorization=MaskTuned(laws))
     expected = -(laws.log_prob(masks).exp() * log_p / masks.sum(1).clamp(min=1)).sum()
     torch.testing.assert_close(loss, expected)
 
@@ -165,7 +174,7 @@ def energetic_model():
 def test_the_loss_takes_the_energy_of_each_variable(energetic_model):
     g = torch.Generator().manual_seed(0)
     x, masks = torch.randn(20, N, generator=g).double(), UniformOrder(N).training_masks(20, g)
-    conditional = energetic_model.conditionals(x, masks.evidence)
+    conditional = energetic_model.conditionals(x, evidence=masks.evidence)
     each = -(conditional.log_prob(x) + conditional.proposal.log_prob(x))
     torch.testing.assert_close(energetic_model.loss(x, masks), (masks.weights * each).sum() / 20)
 
@@ -173,9 +182,9 @@ def test_the_loss_takes_the_energy_of_each_variable(energetic_model):
 def test_log_prob_takes_the_energy_of_each_variable(energetic_model):
     x, query, given = torch.randn(1, N).double(), mask("101100"), mask("010000")
     order = MaskTuned(UniformCardinality(N), ORDER)
-    ranks = order.ranks(query[None], given[None])[0]
+    ranks = order.ranks(query=query[None], given=given[None])[0]
     slow = slow_log_prob(energetic_model, x[0], query, ranks, None, None)
-    fast = energetic_model.log_prob(x, query, given, factorization=order)
+    fast = energetic_model.log_prob(x, query=query, given=given, factorization=order)
     assert fast.item() == pytest.approx(slow, abs=1e-9)
 
 
@@ -183,7 +192,7 @@ def test_estimated_conditionals_depend_on_the_generator_alone():
     model = make_model(UniformOrder(N), EnergyTilted(N, 2, latent_dim=4, hidden=16, num_blocks=1), context_dim=0)
     x = torch.zeros(3, N).double()
     one, same, other = (
-        model.conditionals(x, mask("110000"), generator=torch.Generator().manual_seed(seed)).points
+        model.conditionals(x, evidence=mask("110000"), generator=torch.Generator().manual_seed(seed)).points
         for seed in (1, 1, 2)
     )
     assert torch.equal(one, same)
@@ -196,7 +205,7 @@ def test_the_probability_of_nothing_has_the_type_of_any_other(dtype):
     model = make_model(factorization, context_dim=0).to(dtype)
     x = torch.zeros(2, N)
     for query in (mask("000000"), mask("100000")):
-        assert model.log_prob(x, query, factorization=factorization).dtype == dtype
+        assert model.log_prob(x, query=query, factorization=factorization).dtype == dtype
 
 
 def test_missing_values_are_never_seen_never_asked_and_may_be_nan():
@@ -210,9 +219,9 @@ def test_missing_values_are_never_seen_never_asked_and_may_be_nan():
     torch.testing.assert_close(loss, model.loss(x.nan_to_num(), hidden))
     loss.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
-    log_p = model.log_prob(x, ~missing, factorization=factorization, missing=missing)
+    log_p = model.log_prob(x, query=~missing, factorization=factorization, missing=missing)
     assert log_p.isfinite().all()
-    filled = model.sample(x, mask("100000"), factorization=factorization, missing=missing)
+    filled = model.sample(x, given=mask("100000"), factorization=factorization, missing=missing)
     assert filled[:, missing].isnan().all()
     assert filled[:, ~missing].isfinite().all()
 
@@ -226,8 +235,12 @@ def test_every_head_trains_and_answers(head):
     loss = model.loss(x, factorization.training_masks(16, g), generator=g)
     loss.backward()
     assert any(p.grad.abs().sum() > 0 for p in model.parameters())
-    assert model.log_prob(x, mask("111000"), mask("000111"), factorization=factorization, generator=g).isfinite().all()
-    assert model.sample(x, mask("110000"), factorization=factorization, generator=g).isfinite().all()
+    assert (
+        model.log_prob(x, query=mask("111000"), given=mask("000111"), factorization=factorization, generator=g)
+        .isfinite()
+        .all()
+    )
+    assert model.sample(x, given=mask("110000"), factorization=factorization, generator=g).isfinite().all()
 
 
 def test_a_gaussian_target_is_recovered_for_every_query():
@@ -254,7 +267,7 @@ def test_a_gaussian_target_is_recovered_for_every_query():
         u, o = mask(query), mask(given)
         exact = _gaussian_log_prob(x.double(), covariance, u | o) - _gaussian_log_prob(x.double(), covariance, o)
         with torch.no_grad():
-            found = model.log_prob(x, u, o, factorization=factorization)
+            found = model.log_prob(x, query=u, given=o, factorization=factorization)
         gap = (exact - found).mean().item()  # a KL divergence: not negative but for sampling error
         assert -0.02 < gap < 0.08, (query, given, gap)
 

@@ -28,33 +28,49 @@ def loss(evidence=HALF, weights=UNSEEN):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: MODEL.log_prob(X, mask("110000"), mask("010000"), **ANY), "variable 1 of row 0 is in both"),
-        (lambda: MODEL.log_prob(X, mask("11000"), **ANY), r"query must have shape \(2, 6\) or \(6,\), got \(5,\)"),
-        (lambda: MODEL.log_prob(X, torch.ones(N), **ANY), "query must be a tensor of dtype torch.bool.*float32"),
-        (lambda: MODEL.log_prob(X, [True] * N, **ANY), "got list"),
-        (lambda: MODEL.log_prob(NAN, mask("110000"), **ANY), "nan"),
-        (lambda: MODEL.log_prob(X + 0.5, mask("110000"), **ANY), "0.5"),
-        (lambda: MODEL.log_prob(X[:, :5], mask("110000"), **ANY), r"x must have shape \(rows, 6\), got \(2, 5\)"),
-        (lambda: MODEL.log_prob(X, mask("110000"), orders=0, **ANY), "orders must be .* at least 1, got 0"),
-        (lambda: MODEL.log_prob(X, mask("110000"), factorization=UniformOrder(5)), "over 5 variables.*over 6"),
-        (lambda: MODEL.log_prob(X, mask("110000"), missing=mask("100000"), **ANY), "missing and query"),
-        (lambda: MODEL.log_prob(X, mask("010000"), mask("100000"), missing=mask("100000"), **ANY), "missing and given"),
-        (lambda: MODEL.sample(X, mask("110000"), temperature=0.0, **ANY), "temperature must be .* above 0, got 0.0"),
-        (lambda: MODEL.sample(X, mask("110000"), temperature=math.inf, **ANY), "temperature"),
-        (lambda: MODEL.sample(X, mask("110000"), steps=0, **ANY), "steps must be .* at least 1, got 0"),
-        (lambda: MODEL.sample(X, mask("110000"), num_samples=0, **ANY), "num_samples"),
-        (lambda: MODEL.sample(NAN, mask("110000"), **ANY), "nan"),
-        (lambda: MODEL.conditionals(NAN, mask("100000")), "nan"),
-        (lambda: MODEL.conditionals(X, mask("100000"), mode=torch.tensor([0, 0])), "mode"),
-        (lambda: MODEL.conditionals(X, mask("100000"), context=torch.zeros(2, 3)), "context"),
+        (
+            lambda: MODEL.log_prob(X, query=mask("110000"), given=mask("010000"), **ANY),
+            "variable 1 of row 0 is in both",
+        ),
+        (
+            lambda: MODEL.log_prob(X, query=mask("11000"), **ANY),
+            r"query must have shape \(2, 6\) or \(6,\), got \(5,\)",
+        ),
+        (lambda: MODEL.log_prob(X, query=torch.ones(N), **ANY), "query must be a tensor of dtype torch.bool.*float32"),
+        (lambda: MODEL.log_prob(X, query=[True] * N, **ANY), "got list"),
+        (lambda: MODEL.log_prob(NAN, query=mask("110000"), **ANY), "nan"),
+        (lambda: MODEL.log_prob(X + 0.5, query=mask("110000"), **ANY), "0.5"),
+        (lambda: MODEL.log_prob(X[:, :5], query=mask("110000"), **ANY), r"x must have shape \(rows, 6\), got \(2, 5\)"),
+        (lambda: MODEL.log_prob(X, query=mask("110000"), orders=0, **ANY), "orders must be .* at least 1, got 0"),
+        (lambda: MODEL.log_prob(X, query=mask("110000"), factorization=UniformOrder(5)), "over 5 variables.*over 6"),
+        (lambda: MODEL.log_prob(X, query=mask("110000"), missing=mask("100000"), **ANY), "missing and query"),
+        (
+            lambda: MODEL.log_prob(X, query=mask("010000"), given=mask("100000"), missing=mask("100000"), **ANY),
+            "missing and given",
+        ),
+        (
+            lambda: MODEL.sample(X, given=mask("110000"), temperature=0.0, **ANY),
+            "temperature must be .* above 0, got 0.0",
+        ),
+        (lambda: MODEL.sample(X, given=mask("110000"), temperature=math.inf, **ANY), "temperature"),
+        (lambda: MODEL.sample(X, given=mask("110000"), steps=0, **ANY), "steps must be .* at least 1, got 0"),
+        (lambda: MODEL.sample(X, given=mask("110000"), num_samples=0, **ANY), "num_samples"),
+        (lambda: MODEL.sample(NAN, given=mask("110000"), **ANY), "nan"),
+        (lambda: MODEL.conditionals(NAN, evidence=mask("100000")), "nan"),
+        (lambda: MODEL.conditionals(X, evidence=mask("100000"), mode=torch.tensor([0, 0])), "mode"),
+        (lambda: MODEL.conditionals(X, evidence=mask("100000"), context=torch.zeros(2, 3)), "context"),
         (lambda: MODEL.loss(NAN, UniformOrder(N).training_masks(2)), "nan"),
-        (lambda: make_model(STAGED).conditionals(X, mask("000000"), torch.zeros(2, 2).double(), torch.tensor([9, 0])),
-         r"mode\[0\] is 9"),
-        (lambda: MODEL.conditionals([[0.0] * N], mask("100000")), "x must be a tensor .*, got list"),
+        (
+            lambda: make_model(STAGED).conditionals(
+                X, evidence=mask("000000"), context=torch.zeros(2, 2).double(), mode=torch.tensor([9, 0])
+            ),
+            r"mode\[0\] is 9",
+        ),
+        (lambda: MODEL.conditionals([[0.0] * N], evidence=mask("100000")), "x must be a tensor .*, got list"),
         (lambda: MODEL.loss([[0.0] * N], UniformOrder(N).training_masks(1)), "x must be a tensor .*, got list"),
-        (lambda: MODEL.log_prob([[0.0] * N], mask("100000"), **ANY), "x must be a tensor .*, got list"),
-        (lambda: MODEL.sample([[0.0] * N], mask("100000"), **ANY), "x must be a tensor .*, got list"),
-        (lambda: MODEL.sample(X, mask("110000"), temperature="1", **ANY), "temperature must be .*, got '1'"),
+        (lambda: MODEL.log_prob([[0.0] * N], query=mask("100000"), **ANY), "x must be a tensor .*, got list"),
+        (lambda: MODEL.sample([[0.0] * N], given=mask("100000"), **ANY), "x must be a tensor .*, got list"),
+        (lambda: MODEL.sample(X, given=mask("110000"), temperature="1", **ANY), "temperature must be .*, got '1'"),
         (lambda: loss(weights=UNSEEN[:1]), r"weights must be .* 2 of x, got \(1, 6\)"),
         (lambda: loss(weights=UNSEEN[:, :5]), r"weights must have the shape of x, \(2, 6\), got \(2, 5\)"),
         (lambda: loss(weights=[0.0]), "weights must be a tensor .* got list"),
@@ -63,8 +79,14 @@ def loss(evidence=HALF, weights=UNSEEN):
         (lambda: loss(weights=torch.where(HALF, 0.0, torch.nan)), r"weights\[0, 3\] is nan"),
         (lambda: loss(weights=torch.where(HALF, 0.0, torch.inf)), r"weights\[0, 3\] is inf"),
         (lambda: loss(weights=torch.ones(2, N)), r"weights\[0, 0\] is 1.0: .* 0 where there is evidence"),
-        (lambda: WITH_CONTEXT.conditionals(X, mask("100000"), [[0.0] * CONTEXT] * 2), "context is of type list"),
-        (lambda: WITH_CONTEXT.conditionals(X, mask("100000"), context().long()), "context is of type torch.int64"),
+        (
+            lambda: WITH_CONTEXT.conditionals(X, evidence=mask("100000"), context=[[0.0] * CONTEXT] * 2),
+            "context is of type list",
+        ),
+        (
+            lambda: WITH_CONTEXT.conditionals(X, evidence=mask("100000"), context=context().long()),
+            "context is of type torch.int64",
+        ),
         (lambda: AnyOrderModel(MODEL.network, MODEL.head, rows_per_pass=0), "rows_per_pass"),
     ],
 )  # fmt: skip
@@ -74,10 +96,10 @@ def test_bad_input_is_named(call, message):
 
 
 CALLS = {
-    "conditionals": lambda model, c: model.conditionals(X, mask("100000"), c),
+    "conditionals": lambda model, c: model.conditionals(X, evidence=mask("100000"), context=c),
     "loss": lambda model, c: model.loss(X, TrainingMasks(HALF, UNSEEN), c),
-    "log_prob": lambda model, c: model.log_prob(X, mask("110000"), context=c, **ANY),
-    "sample": lambda model, c: model.sample(X, mask("110000"), context=c, **ANY),
+    "log_prob": lambda model, c: model.log_prob(X, query=mask("110000"), context=c, **ANY),
+    "sample": lambda model, c: model.sample(X, given=mask("110000"), context=c, **ANY),
 }
 
 

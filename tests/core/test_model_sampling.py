@@ -20,7 +20,7 @@ def test_samples_follow_log_prob_and_leave_what_is_given(name):
     x = torch.randint(K, GIVEN.shape, generator=g).double()
     context = 2 * torch.randn(len(x), CONTEXT, generator=g).double()
     arguments = {"factorization": factorization, "context": context, "generator": g}
-    drawn = model.sample(x, GIVEN, num_samples=25_000, **arguments)
+    drawn = model.sample(x, given=GIVEN, num_samples=25_000, **arguments)
     assert torch.equal(drawn[:, GIVEN], x[GIVEN].expand(25_000, -1))
     for row, given in enumerate(GIVEN):
         unknown = drawn[:, row, ~given].long()
@@ -32,10 +32,16 @@ def test_samples_follow_log_prob_and_leave_what_is_given(name):
 def exact_law(model, factorization, x, given, context):
     """The probability of every way to fill in the rest, the mean over all paths that there are."""
     rows = every_value(x, ~given)
-    paths = factorization.ranks(*(m.expand(500, N) for m in (~given, given)), torch.Generator().manual_seed(0))
+    paths = factorization.ranks(
+        query=(~given).expand(500, N), given=given.expand(500, N), generator=torch.Generator().manual_seed(0)
+    )
     laws = [
         model.log_prob(
-            rows, ~given, given, factorization=WithRanks(factorization, path), context=context.expand(len(rows), -1)
+            rows,
+            query=~given,
+            given=given,
+            factorization=WithRanks(factorization, path),
+            context=context.expand(len(rows), -1),
         )
         for path in paths.unique(dim=0)
     ]
@@ -47,8 +53,8 @@ def test_temperature_reaches_every_conditional(temperature):
     factorization = MaskTuned(UniformCardinality(N))
     model = make_model(factorization, context_dim=0)
     x, given, g = torch.zeros(20_000, N).double(), mask("100000"), torch.Generator().manual_seed(0)
-    drawn = model.sample(x, given, factorization=factorization, steps=1, temperature=temperature, generator=g)
-    log_p = model.conditionals(x[:1], given).log_prob_grid(torch.arange(K))[0].detach()
+    drawn = model.sample(x, given=given, factorization=factorization, steps=1, temperature=temperature, generator=g)
+    log_p = model.conditionals(x[:1], evidence=given).log_prob_grid(torch.arange(K))[0].detach()
     for i in range(1, N):
         law = (log_p[i] / temperature).softmax(0)
         assert chi_square_p(torch.bincount(drawn[:, i].long(), minlength=K), law) > 1e-4
@@ -64,9 +70,9 @@ def test_each_variable_is_drawn_with_the_energy_of_its_own():
         head.energy.variable.weight *= 5
         head.energy.output.weight *= 30
         x = torch.zeros(1500, N).double()
-        means = model.conditionals(x[:1], mask("000000")).mean[0]
+        means = model.conditionals(x[:1], evidence=mask("000000")).mean[0]
     g = torch.Generator().manual_seed(0)
-    drawn = model.sample(x, mask("000000"), factorization=factorization, steps=1, generator=g)
+    drawn = model.sample(x, given=mask("000000"), factorization=factorization, steps=1, generator=g)
     assert (means - means[0]).abs().max() > 0.5
     torch.testing.assert_close(drawn.mean(0), means, atol=0.1, rtol=0)
 
@@ -77,18 +83,18 @@ def test_whole_numbers_do_not_cut_real_samples(head, dtype):
     factorization = MaskTuned(UniformCardinality(N))
     model = make_model(factorization, head, context_dim=0)
     x, given = torch.ones(50, N, dtype=dtype), mask("110000")
-    drawn = model.sample(x, given, factorization=factorization, generator=torch.Generator().manual_seed(0))
+    drawn = model.sample(x, given=given, factorization=factorization, generator=torch.Generator().manual_seed(0))
     assert drawn.dtype == torch.get_default_dtype()
     assert (drawn[:, given] == 1).all()
     assert (drawn[:, ~given] != drawn[:, ~given].round()).all()
-    same = model.sample(x.float(), given, factorization=factorization, generator=torch.Generator().manual_seed(0))
+    same = model.sample(x.float(), given=given, factorization=factorization, generator=torch.Generator().manual_seed(0))
     assert torch.equal(drawn, same)
 
 
 def test_whole_numbers_of_a_discrete_head_stay_whole():
     factorization = MaskTuned(UniformCardinality(N))
     model = make_model(factorization, Categorical(K), context_dim=0)
-    drawn = model.sample(torch.zeros(50, N, dtype=torch.long), mask("110000"), factorization=factorization)
+    drawn = model.sample(torch.zeros(50, N, dtype=torch.long), given=mask("110000"), factorization=factorization)
     assert drawn.dtype == torch.long
 
 
@@ -98,16 +104,18 @@ def test_sampling_is_repeatable_and_given_values_come_back_bit_identical():
     x = torch.randn(50, N, dtype=torch.float64)
     given = torch.rand(50, N) < 0.5
     kwargs = {"factorization": factorization}
-    first, second = (model.sample(x, given, generator=torch.Generator().manual_seed(1), **kwargs) for _ in range(2))
+    first, second = (
+        model.sample(x, given=given, generator=torch.Generator().manual_seed(1), **kwargs) for _ in range(2)
+    )
     assert torch.equal(first, second)
     assert torch.equal(first[given], x[given])
     assert not torch.equal(first[~given], x[~given])
-    several = model.sample(x, given, num_samples=3, generator=torch.Generator().manual_seed(1), **kwargs)
+    several = model.sample(x, given=given, num_samples=3, generator=torch.Generator().manual_seed(1), **kwargs)
     assert several.shape == (3, 50, N)
     assert torch.equal(several[:, given], x[given].expand(3, -1))
     assert not torch.equal(several[0], several[1])
     everything = torch.ones(N, dtype=torch.bool)
-    assert torch.equal(model.sample(x, everything, **kwargs), x)
+    assert torch.equal(model.sample(x, given=everything, **kwargs), x)
 
 
 def test_unseen_values_may_be_nan_when_sampling():
@@ -115,7 +123,7 @@ def test_unseen_values_may_be_nan_when_sampling():
     model = make_model(factorization, GaussianMixture(3), context_dim=0)
     given = mask("100100")
     x = torch.where(given, torch.ones(4, N).double(), torch.nan)
-    assert model.sample(x, given, factorization=factorization).isfinite().all()
+    assert model.sample(x, given=given, factorization=factorization).isfinite().all()
 
 
 def test_fewer_steps_take_fewer_passes_and_low_temperature_finds_the_mode():
@@ -127,12 +135,12 @@ def test_fewer_steps_take_fewer_passes_and_low_temperature_finds_the_mode():
     nothing = torch.zeros(N, dtype=torch.bool)
     for steps, expected in [(1, 1), (2, 2), (4, 4), (6, 6), (99, 6), (None, 6)]:
         passes.clear()
-        model.sample(torch.zeros(5, N).double(), nothing, factorization=factorization, steps=steps)
+        model.sample(torch.zeros(5, N).double(), given=nothing, factorization=factorization, steps=steps)
         assert len(passes) == expected
-    cold = model.sample(torch.zeros(1, N).double(), nothing, factorization=factorization, temperature=1e-4)
+    cold = model.sample(torch.zeros(1, N).double(), given=nothing, factorization=factorization, temperature=1e-4)
     greedy = torch.zeros(1, N).double()
     for i in range(N):
-        greedy[0, i] = model.conditionals(greedy, (torch.arange(N) < i)).mode[0, i]
+        greedy[0, i] = model.conditionals(greedy, evidence=torch.arange(N) < i).mode[0, i]
     assert torch.equal(cold, greedy)
 
 
@@ -141,9 +149,9 @@ def test_one_step_draws_all_from_the_conditionals_given_the_evidence():
     model = make_model(factorization, context_dim=0)
     x = torch.zeros(60_000, N).double()
     drawn = model.sample(
-        x, mask("100000"), factorization=factorization, steps=1, generator=torch.Generator().manual_seed(0)
+        x, given=mask("100000"), factorization=factorization, steps=1, generator=torch.Generator().manual_seed(0)
     )
     points = torch.arange(K, dtype=torch.float64)
-    exact = model.conditionals(x[:1], mask("100000")).log_prob_grid(points)[0].exp().detach()
+    exact = model.conditionals(x[:1], evidence=mask("100000")).log_prob_grid(points)[0].exp().detach()
     for i in range(1, N):
         assert chi_square_p(torch.bincount(drawn[:, i].long(), minlength=K), exact[i]) > 1e-4

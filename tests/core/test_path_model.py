@@ -54,10 +54,14 @@ def test_conditionals_of_any_query_sum_to_one(kind, name, query, given):
     rows = every_value(values(1)[0], mask(query))
     context = torch.randn(1, CONTEXT, dtype=torch.float64).expand(len(rows), -1)
     # The same random path for every row: the path may depend on the masks, never on the values.
-    ranks = factorization.ranks(mask(query)[None], mask(given)[None], torch.Generator().manual_seed(2))
+    ranks = factorization.ranks(
+        query=mask(query)[None], given=mask(given)[None], generator=torch.Generator().manual_seed(2)
+    )
     fixed = WithRanks(factorization, ranks)
     with torch.no_grad():
-        total = model.log_prob(rows, mask(query), mask(given), factorization=fixed, context=context).exp().sum()
+        total = (
+            model.log_prob(rows, query=mask(query), given=mask(given), factorization=fixed, context=context).exp().sum()
+        )
     assert total.item() == pytest.approx(1, abs=1e-9)
 
 
@@ -69,12 +73,12 @@ def test_one_pass_equals_the_step_by_step_computation_with_masks_that_differ_by_
         model = make_path_model(factorization, kind, HEADS[head])
         model.rows_per_pass = rows_per_pass
         x, context = values(len(PAIRS), num=2), torch.randn(len(PAIRS), CONTEXT).double()
-        ranks = whole_path(factorization, QUERY, GIVEN, torch.Generator().manual_seed(4))
+        ranks = whole_path(factorization, query=QUERY, given=GIVEN, generator=torch.Generator().manual_seed(4))
         with torch.no_grad():
             fast = model.log_prob(
                 x,
-                QUERY,
-                GIVEN,
+                query=QUERY,
+                given=GIVEN,
                 factorization=factorization,
                 context=context,
                 generator=torch.Generator().manual_seed(4),
@@ -90,10 +94,10 @@ def test_a_row_takes_one_pass_and_one_without_a_query_none(kind):
     model = make_path_model(FACTORIZATIONS["mac"], kind, context_dim=0)
     passes = []
     model.network.register_forward_hook(lambda module, arguments, out: passes.append(len(out)))
-    model.log_prob(values(len(PAIRS)), QUERY, GIVEN, factorization=FACTORIZATIONS["mac"])
+    model.log_prob(values(len(PAIRS)), query=QUERY, given=GIVEN, factorization=FACTORIZATIONS["mac"])
     assert passes == [len(PAIRS) - 2]
     passes.clear()
-    model.log_prob(values(2), mask("000000"), mask("110000"), factorization=FACTORIZATIONS["mac"])
+    model.log_prob(values(2), query=mask("000000"), given=mask("110000"), factorization=FACTORIZATIONS["mac"])
     assert passes == []
 
 
@@ -105,9 +109,9 @@ def test_the_chain_rule_holds_along_the_canonical_path_with_causal_attention(kin
     for cut in range(N + 1):
         first, second = torch.zeros(N, dtype=torch.bool), torch.zeros(N, dtype=torch.bool)
         first[ORDER[:cut]], second[ORDER[cut:]] = True, True
-        whole = model.log_prob(x, first | second, factorization=factorization)
-        parts = model.log_prob(x, first, factorization=factorization)
-        parts = parts + model.log_prob(x, second, first, factorization=factorization)
+        whole = model.log_prob(x, query=first | second, factorization=factorization)
+        parts = model.log_prob(x, query=first, factorization=factorization)
+        parts = parts + model.log_prob(x, query=second, given=first, factorization=factorization)
         torch.testing.assert_close(whole, parts, atol=1e-9, rtol=1e-9)
 
 
@@ -120,8 +124,10 @@ def test_the_chain_rule_holds_inside_a_query(kind):
     x = values(5)
     for row in x:
         rows = every_value(row, mask("000101"))
-        both = model.log_prob(rows, first | mask("000101"), given, factorization=factorization).logsumexp(0)
-        torch.testing.assert_close(both, model.log_prob(row[None], first, given, factorization=factorization)[0])
+        both = model.log_prob(rows, query=first | mask("000101"), given=given, factorization=factorization).logsumexp(0)
+        torch.testing.assert_close(
+            both, model.log_prob(row[None], query=first, given=given, factorization=factorization)[0]
+        )
 
 
 @every_kind
@@ -131,8 +137,8 @@ def test_values_that_are_neither_given_nor_asked_change_nothing(kind):
     query, given = mask("001100"), mask("100001")
     x = values(5)
     other = torch.where(query | given, x, torch.nan)
-    left = model.log_prob(x, query, given, factorization=factorization)
-    assert torch.equal(left, model.log_prob(other, query, given, factorization=factorization))
+    left = model.log_prob(x, query=query, given=given, factorization=factorization)
+    assert torch.equal(left, model.log_prob(other, query=query, given=given, factorization=factorization))
 
 
 @every_kind
@@ -140,10 +146,12 @@ def test_conditionals_are_those_of_queries_of_one_variable(kind):
     factorization = FACTORIZATIONS["mac-permuted"]
     model = make_path_model(factorization, kind)
     x, context = values(len(PAIRS)), torch.randn(len(PAIRS), CONTEXT).double()
-    found = model.conditionals(torch.where(GIVEN, x, torch.nan), GIVEN, context, factorization=factorization)
+    found = model.conditionals(
+        torch.where(GIVEN, x, torch.nan), evidence=GIVEN, context=context, factorization=factorization
+    )
     for i in range(N):
         query = (torch.arange(N) == i) & ~GIVEN
-        one = model.log_prob(x, query, GIVEN, factorization=factorization, context=context)
+        one = model.log_prob(x, query=query, given=GIVEN, factorization=factorization, context=context)
         torch.testing.assert_close(found.log_prob(x)[:, i][~GIVEN[:, i]], one[~GIVEN[:, i]], atol=1e-9, rtol=1e-9)
 
 
@@ -151,7 +159,7 @@ def test_conditionals_read_evidence_by_index_unless_a_factorization_says_otherwi
     model = make_path_model(FACTORIZATIONS["mac"], "causal", context_dim=0)
     x = values(4)
     plain, lexicographic, permuted = (
-        model.conditionals(x, mask("110100"), factorization=f).log_prob(x)
+        model.conditionals(x, evidence=mask("110100"), factorization=f).log_prob(x)
         for f in (None, FACTORIZATIONS["mac"], FACTORIZATIONS["mac-permuted"])
     )
     assert torch.equal(plain, lexicographic)
@@ -165,7 +173,9 @@ def test_random_orders_of_the_evidence_are_drawn_from_the_generator_alone():
         model, g = make_path_model(factorization, kind, context_dim=0), torch.Generator().manual_seed(2)
         before = torch.random.get_rng_state()
         first, second = (
-            model.conditionals(x, mask("110110"), factorization=factorization, generator=g.manual_seed(2)).log_prob(x)
+            model.conditionals(
+                x, evidence=mask("110110"), factorization=factorization, generator=g.manual_seed(2)
+            ).log_prob(x)
             for _ in range(2)
         )
         assert torch.equal(first, second)
@@ -184,9 +194,9 @@ def test_many_orders_average_probabilities_not_logs():
     factorization = UniformOrder(N)
     model = make_path_model(factorization, context_dim=0)
     x, everything, g = values(8), torch.ones(N, dtype=torch.bool), torch.Generator().manual_seed(3)
-    singles = [model.log_prob(x, everything, factorization=factorization, generator=g) for _ in range(5)]
+    singles = [model.log_prob(x, query=everything, factorization=factorization, generator=g) for _ in range(5)]
     averaged = model.log_prob(
-        x, everything, factorization=factorization, orders=5, generator=torch.Generator().manual_seed(3)
+        x, query=everything, factorization=factorization, orders=5, generator=torch.Generator().manual_seed(3)
     )
     torch.testing.assert_close(averaged, torch.stack(singles).logsumexp(0) - math.log(5))
     assert not torch.allclose(singles[0], singles[1])
@@ -209,7 +219,7 @@ def test_the_loss_of_mean_weights_is_the_log_likelihood_divided_by_its_length():
     factorization = MaskTuned(UniformCardinality(N), query="both")
     model = make_path_model(factorization, context_dim=0)
     x, queries = values(20), factorization.training_queries(20, torch.Generator().manual_seed(0))
-    log_p = model.log_prob(x, queries.query, queries.given, factorization=factorization)
+    log_p = model.log_prob(x, query=queries.query, given=queries.given, factorization=factorization)
     expected = -(log_p / queries.query.sum(1)).mean()
     torch.testing.assert_close(model.loss(x, queries), expected, atol=1e-6, rtol=1e-6)
 
@@ -217,12 +227,14 @@ def test_the_loss_of_mean_weights_is_the_log_likelihood_divided_by_its_length():
 def test_what_is_seen_may_differ_from_what_is_to_be_predicted():
     model = make_path_model(FACTORIZATIONS["mac"], "free", GaussianMixture(2), context_dim=0)
     x, queries = torch.randn(20, N).double(), FACTORIZATIONS["mac"].training_queries(20)
-    assert torch.equal(model.loss(x, queries, seen=x), model.loss(x, queries))
-    assert model.loss(x, queries, seen=x + 0.1) != model.loss(x, queries)
+    assert torch.equal(model.loss(x, queries, evidence_values=x), model.loss(x, queries))
+    assert model.loss(x, queries, evidence_values=x + 0.1) != model.loss(x, queries)
     last = queries._replace(weights=(queries.ranks == queries.query.sum(1, keepdim=True) - 1).float())
     shifted = torch.where(last.weights > 0, x + 9, x)
-    assert torch.equal(model.loss(x, last, seen=shifted), model.loss(x, last))  # a value never predicts itself
-    assert model.loss(shifted, last, seen=x) != model.loss(x, last)
+    assert torch.equal(
+        model.loss(x, last, evidence_values=shifted), model.loss(x, last)
+    )  # a value never predicts itself
+    assert model.loss(shifted, last, evidence_values=x) != model.loss(x, last)
 
 
 @every_kind
@@ -239,10 +251,10 @@ def test_missing_values_are_never_seen_never_asked_and_may_be_nan(kind):
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
     given = mask("100000") & ~missing
     query = ~missing & ~given
-    log_p = model.log_prob(x, query, given, factorization=factorization, missing=missing)
+    log_p = model.log_prob(x, query=query, given=given, factorization=factorization, missing=missing)
     assert log_p.isfinite().all()
-    assert torch.equal(log_p, model.log_prob(x.nan_to_num(3.0), query, given, factorization=factorization))
-    filled = model.sample(x, given, factorization=factorization, missing=missing)
+    assert torch.equal(log_p, model.log_prob(x.nan_to_num(3.0), query=query, given=given, factorization=factorization))
+    filled = model.sample(x, given=given, factorization=factorization, missing=missing)
     assert filled[missing].isnan().all()
     assert filled[~missing].isfinite().all()
 
@@ -260,8 +272,8 @@ def test_every_head_trains_and_answers_with_a_gradient_for_every_parameter(kind,
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
     arguments = {"factorization": factorization, "context": context, "generator": g}
-    assert model.log_prob(x, mask("111000"), mask("000111"), **arguments).isfinite().all()
-    drawn = model.sample(x, mask("110000"), **arguments)
+    assert model.log_prob(x, query=mask("111000"), given=mask("000111"), **arguments).isfinite().all()
+    drawn = model.sample(x, given=mask("110000"), **arguments)
     model.head.check(drawn, torch.ones_like(drawn, dtype=torch.bool))
 
 
@@ -270,7 +282,7 @@ def test_the_probability_of_nothing_has_the_type_of_any_other(dtype):
     factorization = MaskTuned(UniformCardinality(N))
     model = make_path_model(factorization, context_dim=0).to(dtype)
     for query in (mask("000000"), mask("100000")):
-        assert model.log_prob(torch.zeros(2, N), query, factorization=factorization).dtype == dtype
+        assert model.log_prob(torch.zeros(2, N), query=query, factorization=factorization).dtype == dtype
 
 
 @pytest.mark.parametrize("given", ["free", "causal"])
@@ -297,7 +309,7 @@ def test_a_gaussian_target_is_recovered_for_every_query(given):
         u, o = mask(query), mask(seen)
         exact = _gaussian_log_prob(x.double(), covariance, u | o) - _gaussian_log_prob(x.double(), covariance, o)
         with torch.no_grad():
-            found = model.log_prob(x, u, o, factorization=factorization)
+            found = model.log_prob(x, query=u, given=o, factorization=factorization)
         gap = (exact - found).mean().item()  # a KL divergence: not negative but for sampling error
         assert -0.02 < gap < 0.08, (query, seen, gap)
 
@@ -312,15 +324,24 @@ QUERIES = MaskTuned(FixedMasks(mask("111000")[None]), query="conditional").train
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: MODEL.log_prob(X, mask("110000"), mask("010000"), **ANY), "variable 1 of row 0 is in both"),
-        (lambda: MODEL.log_prob(X, mask("11000"), **ANY), r"query must have shape \(2, 6\) or \(6,\), got \(5,\)"),
-        (lambda: MODEL.log_prob(NAN, mask("110000"), **ANY), "nan"),
-        (lambda: MODEL.log_prob(X, mask("110000"), factorization=UniformOrder(5)), "over 5 variables.*over 6"),
-        (lambda: MODEL.log_prob(X, mask("110000"), missing=mask("100000"), **ANY), "missing and query"),
-        (lambda: MODEL.sample(X, mask("110000"), temperature=0.0, **ANY), "temperature must be .* above 0, got 0.0"),
-        (lambda: MODEL.sample(X, mask("110000"), steps=0, **ANY), "steps must be .* at least 1, got 0"),
-        (lambda: MODEL.sample(NAN, mask("110000"), **ANY), "nan"),
-        (lambda: MODEL.conditionals(NAN, mask("100000")), "nan"),
+        (
+            lambda: MODEL.log_prob(X, query=mask("110000"), given=mask("010000"), **ANY),
+            "variable 1 of row 0 is in both",
+        ),
+        (
+            lambda: MODEL.log_prob(X, query=mask("11000"), **ANY),
+            r"query must have shape \(2, 6\) or \(6,\), got \(5,\)",
+        ),
+        (lambda: MODEL.log_prob(NAN, query=mask("110000"), **ANY), "nan"),
+        (lambda: MODEL.log_prob(X, query=mask("110000"), factorization=UniformOrder(5)), "over 5 variables.*over 6"),
+        (lambda: MODEL.log_prob(X, query=mask("110000"), missing=mask("100000"), **ANY), "missing and query"),
+        (
+            lambda: MODEL.sample(X, given=mask("110000"), temperature=0.0, **ANY),
+            "temperature must be .* above 0, got 0.0",
+        ),
+        (lambda: MODEL.sample(X, given=mask("110000"), steps=0, **ANY), "steps must be .* at least 1, got 0"),
+        (lambda: MODEL.sample(NAN, given=mask("110000"), **ANY), "nan"),
+        (lambda: MODEL.conditionals(NAN, evidence=mask("100000")), "nan"),
         (lambda: MODEL.loss(NAN, QUERIES), "nan"),
         (lambda: MODEL.loss(X, UniformOrder(N).training_masks(2)),
          r"path network trains on TrainingQueries.*training_queries\(n\).*got TrainingMasks"),

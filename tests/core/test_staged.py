@@ -48,7 +48,7 @@ def test_inference_is_told_the_mode_it_walks_in():
     for number, name in enumerate(FIRST):
         chosen = modes.at(name)
         assert chosen.path_mode(3).tolist() == [number] * 3
-        ranks = chosen.ranks(everything, ~everything, torch.Generator().manual_seed(0))
+        ranks = chosen.ranks(query=everything, given=~everything, generator=torch.Generator().manual_seed(0))
         for rank in ranks:
             for step in range(5):
                 assert rank.tolist().index(step) in stage_of(number, rank < step)
@@ -58,12 +58,20 @@ def test_image_modes_fill_the_second_region_last():
     modes = StagedModes((4, 4))
     everything = torch.ones(200, 16, dtype=torch.bool)
     for name, inner_last in {"interior": True, "exterior": False}.items():
-        ranks = modes.at(name).ranks(everything, ~everything, torch.Generator().manual_seed(0))
+        ranks = modes.at(name).ranks(query=everything, given=~everything, generator=torch.Generator().manual_seed(0))
         inner = ranks.view(-1, 4, 4)[:, 1:3, 1:3].flatten(1)
         assert (inner.amin(1) == 12).all() if inner_last else (inner.amax(1) == 3).all()
-    left = modes.at("left-right").ranks(everything, ~everything, torch.Generator().manual_seed(0)).view(-1, 4, 4)
+    left = (
+        modes.at("left-right")
+        .ranks(query=everything, given=~everything, generator=torch.Generator().manual_seed(0))
+        .view(-1, 4, 4)
+    )
     assert (left[:, :, :2].flatten(1).amax(1) == 7).all()
-    bottom = modes.at("bottom-top").ranks(everything, ~everything, torch.Generator().manual_seed(0)).view(-1, 4, 4)
+    bottom = (
+        modes.at("bottom-top")
+        .ranks(query=everything, given=~everything, generator=torch.Generator().manual_seed(0))
+        .view(-1, 4, 4)
+    )
     assert (bottom[:, 2:].flatten(1).amax(1) == 7).all()
 
 
@@ -73,7 +81,7 @@ def test_staged_training_masks_are_what_ranks_walk():
     g = torch.Generator().manual_seed(0)
     trained = modes.training_masks(30_000, g)
     everything = torch.ones(30_000, 4, dtype=torch.bool)
-    ranks = modes.ranks(everything, ~everything, g)
+    ranks = modes.ranks(query=everything, given=~everything, generator=g)
     walked = ranks < torch.randint(0, 4, (30_000, 1), generator=g)
     law = torch.bincount(mask_codes(walked), minlength=16) / 30_000
     counts = torch.bincount(mask_codes(trained.evidence), minlength=16)
@@ -88,7 +96,7 @@ def test_channels_of_an_element_are_activated_together():
     evidence = modes.training_masks(100, torch.Generator().manual_seed(0)).evidence.view(100, 3, 6)
     assert torch.equal(evidence[:, 0], evidence[:, 1])
     query = torch.ones(100, 18, dtype=torch.bool)
-    ranks = modes.ranks(query, ~query).view(100, 3, 6)
+    ranks = modes.ranks(query=query, given=~query).view(100, 3, 6)
     assert torch.equal(ranks[:, 0], ranks[:, 2])
     assert torch.equal(ranks[:, 0].sort(1).values, torch.arange(6).expand(100, 6))
 
@@ -98,7 +106,7 @@ def test_on_a_tiny_image_the_inner_modes_walk_as_random(shape):
     modes = StagedModes(shape)
     everything = torch.ones(300, modes.num_variables, dtype=torch.bool)
     for name in ("interior", "exterior"):
-        ranks = modes.at(name).ranks(everything, ~everything, torch.Generator().manual_seed(0))
+        ranks = modes.at(name).ranks(query=everything, given=~everything, generator=torch.Generator().manual_seed(0))
         assert all(len(ranks[:, i].unique()) == modes.num_variables for i in range(modes.num_variables))
 
 
@@ -107,7 +115,7 @@ def test_a_region_may_have_the_shape_of_the_image_or_be_flat():
     region[1, 2] = True
     everything = torch.ones(1, 12, dtype=torch.bool)
     for form in (region, region.flatten(), region.flatten().tolist(), [6], torch.tensor([6]), [6.0]):
-        assert StagedModes((3, 4), {"a": form}).ranks(everything, ~everything)[0, 6] == 0
+        assert StagedModes((3, 4), {"a": form}).ranks(query=everything, given=~everything)[0, 6] == 0
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ def task(seed=0, rows=7):
 
 def both(model, x, query, given, steps, seed=0):
     exact = model.model.log_prob(
-        x, query, given, factorization=model.factorization, generator=torch.Generator().manual_seed(3)
+        x, query=query, given=given, factorization=model.factorization, generator=torch.Generator().manual_seed(3)
     )
     found = estimated_log_prob(
-        model.model, x, query, given, factorization=model.factorization, steps=steps,
+        model.model, x, query=query, given=given, factorization=model.factorization, steps=steps,
         generator=torch.Generator().manual_seed(3), step_generator=torch.Generator().manual_seed(seed),
     )  # fmt: skip
     return exact, found
@@ -95,7 +95,7 @@ def test_an_energy_head_has_its_proposal_and_its_grid_beside_it():
     params = model.model.network(model.model.head.features(x), evidence)
     mixture = GaussianMixture(3)
     expected = mixture(params[..., 4:]).log_prob(x)
-    torch.testing.assert_close(found["proposal"].conditionals(x, evidence).log_prob(x), expected)
+    torch.testing.assert_close(found["proposal"].conditionals(x, evidence=evidence).log_prob(x), expected)
     assert set(model.densities) == {"model", "proposal", "grid"}
 
 

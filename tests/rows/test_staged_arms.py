@@ -65,7 +65,7 @@ def test_the_mode_of_a_pattern_fills_last_what_the_pattern_leaves_out(pattern):
     assert torch.equal(~given, image_regions(4, 4)[REGIONS[pattern]])
     modes = staged_modes(ModelSpec("sfarm", IMAGE, 2, MLP, {"kind": "bernoulli"})).at(MODES[pattern])
     everything = torch.ones(20, 16, dtype=torch.bool)
-    ranks = modes.ranks(everything, ~everything, torch.Generator().manual_seed(0))
+    ranks = modes.ranks(query=everything, given=~everything, generator=torch.Generator().manual_seed(0))
     assert bool((ranks[:, given] < int(given.sum())).all())
     trained = modes.training_masks(4000, torch.Generator().manual_seed(0))
     in_mode = trained.evidence[trained.mode == modes.path_mode(1)]
@@ -79,7 +79,7 @@ def test_what_is_missing_is_asked_in_the_mode_that_fills_it_last_and_at_random(t
     assert [m.factorization.path_mode(1).item() for m in found.values()] == [2, 0]  # right-left, random
     x = torch.randint(0, 2, (12, 16), generator=torch.Generator().manual_seed(0))
     in_mode = model.model.log_prob(
-        x, asked.query, asked.given, factorization=StagedModes((4, 4)).at("right-left"),
+        x, query=asked.query, given=asked.given, factorization=StagedModes((4, 4)).at("right-left"),
         generator=torch.Generator().manual_seed(1),
     )  # fmt: skip
     told = found[("",)].log_prob(x, asked.query, asked.given, generator=torch.Generator().manual_seed(1))["model"]
@@ -103,7 +103,7 @@ def test_many_trajectories_average_the_probabilities_of_all_orders():
         for step, variable in enumerate(order):
             evidence = torch.zeros(4, 3, dtype=torch.bool)
             evidence[:, list(order[:step])] = True
-            conditional = model.model.conditionals(x, evidence, mode=torch.zeros(4, dtype=torch.long))
+            conditional = model.model.conditionals(x, evidence=evidence, mode=torch.zeros(4, dtype=torch.long))
             total = total + conditional.log_prob(x)[:, variable]
         paths.append(total)
     expected = torch.stack(paths).exp().mean(0)

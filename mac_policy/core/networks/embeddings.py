@@ -47,7 +47,7 @@ class StepEmbedding(nn.Module):
         return sinusoidal(1000 * share, self.dim).to(dtype)
 
 
-class Conditions(nn.Module):
+class StepAndMode(nn.Module):
     """Step and mode, each embedded and (for networks that add rather than concatenate) projected.
 
     ``(B, N)`` evidence, ``(B,)`` mode or None -> ``(B, dim)``.

@@ -23,7 +23,7 @@ ValueEmbedding = Literal["auto", "linear", "mlp"]
 
 
 @dataclass(frozen=True)
-class Conditions:
+class RowConditions:
     """What holds for a whole row, and how rows are spread over their tokens."""
 
     encoded: Tensor | None
@@ -130,7 +130,7 @@ class PathTransformer(PathNetwork):
         self._check_path(features, ranks, encoded, mode)
         tokens = self._tokens(ranks)
         packing = Packing(tokens.valid)
-        row, conditions = packing.row, Conditions(encoded, mode, lambda rows: rows.index_select(0, packing.row))
+        row, conditions = packing.row, RowConditions(encoded, mode, lambda rows: rows.index_select(0, packing.row))
         value, target, place, asked = map(packing.pack, (tokens.value, tokens.target, tokens.place, tokens.asked))
         hidden = self._embed(self._values(features, row, value), value, target, conditions, place)
         attend = RowAttention(packing, visible(tokens, self.free), self.heads, self.dropout if self.training else 0.0)
@@ -194,7 +194,7 @@ class PathTransformer(PathNetwork):
         return found.to(self.output.weight.dtype)
 
     def _embed(
-        self, values: Tensor, value: Tensor, target: Tensor, conditions: Conditions, place: Tensor | None = None
+        self, values: Tensor, value: Tensor, target: Tensor, conditions: RowConditions, place: Tensor | None = None
     ) -> Tensor:
         hidden: Tensor = self.value(values) + self.position(value) + self.target(target)
         if self.mode is not None:
@@ -214,7 +214,7 @@ class PathTransformer(PathNetwork):
         answering = torch.where(value < none, value, target).clamp(max=none - 1)
         return turning(attend, self.heads, self.turns[asking], self.turns[answering])
 
-    def _read(self, hidden: Tensor, attend: Attend, conditions: Conditions) -> Tensor:
+    def _read(self, hidden: Tensor, attend: Attend, conditions: RowConditions) -> Tensor:
         styles = None
         if conditions.encoded is not None and self.context_as == "adaptive":
             styles = conditions.encoded.unflatten(1, (len(self.blocks), -1))
@@ -224,8 +224,8 @@ class PathTransformer(PathNetwork):
         return hidden
 
 
-def _for_columns(encoded: Tensor | None, mode: Tensor | None) -> Conditions:
-    return Conditions(encoded, mode, lambda rows: rows[:, None])
+def _for_columns(encoded: Tensor | None, mode: Tensor | None) -> RowConditions:
+    return RowConditions(encoded, mode, lambda rows: rows[:, None])
 
 
 def context_network(inputs: int, width: int, depth: int, outputs: int) -> nn.Sequential:

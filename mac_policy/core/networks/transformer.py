@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from mac_policy.common.checks import check_choice
-from mac_policy.core.networks.embeddings import Conditions, rotated
+from mac_policy.core.networks.embeddings import StepAndMode, rotated
 from mac_policy.core.networks.network import SetNetwork, check_multiple, check_sizes, small_output
 
 ContextAs = Literal["added", "token"]
@@ -93,7 +93,7 @@ class Transformer(SetNetwork):
         self.mask_token = nn.Parameter(0.02 * torch.randn(width))
         self.position = nn.Parameter(0.02 * torch.randn(num_variables, width))
         self.bit = nn.Embedding(2, width)
-        self.conditions = Conditions(width, num_modes)
+        self.conditions = StepAndMode(width, num_modes)
         self.context = nn.Linear(context_dim, width) if context_dim else None
         self.blocks = nn.Sequential(*(TransformerBlock(width, heads, mlp_width, dropout, rotary) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)

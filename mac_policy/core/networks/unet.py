@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from mac_policy.core.networks.embeddings import Conditions
+from mac_policy.core.networks.embeddings import StepAndMode
 from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
 from mac_policy.core.networks.network import SetNetwork, check_multiple, check_sizes, small_output
 
@@ -56,7 +56,7 @@ class UNet(SetNetwork):
         check_multiple("height", height, "2^(layers-1)", 2 ** (layers - 1))
         check_multiple("width", width, "2^(layers-1)", 2 ** (layers - 1))
         self.shape = (channels, height, width)
-        self.conditions = Conditions(base_channels, num_modes)
+        self.conditions = StepAndMode(base_channels, num_modes)
         self.context = nn.Linear(context_dim, base_channels) if context_dim else None
         self.input = ImageInput(channels * (num_features + 1), base_channels, base_channels)
         self.expand = nn.Conv2d(base_channels, planes, 1) if in_planes is not None else nn.Identity()

@@ -177,12 +177,12 @@ def check_question(
     check_values(x, model.num_variables)
     seen = check_mask("seen", seen, len(x), model.num_variables)
     target = check_mask("target", target, len(x), model.num_variables)
-    check_disjoint(target, seen, ("target", "seen"))
+    check_disjoint(target=target, seen=seen)
     if not bool(target.any(1).all()):
         raise ValueError(f"target of row {int((~target.any(1)).nonzero()[0])} is empty: it must name a variable")
     free = ~seen & ~target
     if candidates is None:
         return seen, target, free
     candidates = check_mask("candidates", candidates, len(x), model.num_variables)
-    check_disjoint(candidates, ~free, ("candidates", "seen or target"))
+    check_disjoint(**{"candidates": candidates, "seen or target": ~free})
     return seen, target, candidates

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from mac_policy.common.checks import check_choice
-from mac_policy.core.networks.embeddings import Conditions
+from mac_policy.core.networks.embeddings import StepAndMode
 from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
 from mac_policy.core.networks.mlp import hidden_layers
 from mac_policy.core.networks.network import small_output
@@ -95,7 +95,7 @@ class ImageEncoder(nn.Module):
         super().__init__()
         self.shape = channels, height, width = check_shape(tuple(shape))  # type: ignore[arg-type]
         planes = base_channels if in_planes is None else in_planes
-        self.conditions = Conditions(base_channels, 0)
+        self.conditions = StepAndMode(base_channels, 0)
         self.input = ImageInput(channels * (num_features + 1), base_channels, base_channels)
         self.expand = nn.Conv2d(base_channels, planes, 1) if in_planes is not None else nn.Identity()
         self.down, current, last = nn.ModuleList(), planes, num_levels(height, width, layers) - 1

@@ -141,5 +141,5 @@ class Baseline(nn.Module, ABC):
         check_values(x, self.num_variables)
         query = check_mask("query", query, len(x), self.num_variables)
         given = check_mask("given", given, len(x), self.num_variables)
-        check_disjoint(query, given)
+        check_disjoint(query=query, given=given)
         return self._known(x, query | given), query, given

@@ -74,7 +74,7 @@ def generation(model: RowModel, asked: Generation) -> Moments:
 def step_of_each(model: RowModel, asked: Generation) -> tuple[Tensor, int]:
     """The pass 0, 1, ... in which each variable of each image is drawn (B, N), and how many passes there are."""
     query = torch.ones(asked.images, model.num_variables, dtype=torch.bool)
-    ranks = model.factorization.ranks(query, ~query, stream(asked.seed, "path"))
+    ranks = model.factorization.ranks(query=query, given=~query, generator=stream(asked.seed, "path"))
     steps = in_fewer_steps(ranks, query, asked.steps)
     number = 1 + int(steps.max())
     if asked.moments > number + 1:
@@ -93,7 +93,7 @@ def expected(model: RowModel, x: Tensor, active: Tensor) -> Tensor:
     """
     any_order, mode = model.model, model.factorization.path_mode(len(x))
     if isinstance(any_order.network, PathNetwork) or any_order.head.num_turns == 1:
-        means = any_order.conditionals(x, active, mode=mode, factorization=model.factorization).mean
+        means = any_order.conditionals(x, evidence=active, mode=mode, factorization=model.factorization).mean
         return torch.where(active, x.to(means.dtype), means)
     head, variables = any_order.head, torch.arange(x.shape[1])
     params = any_order.network(head.features(x), active, None, mode)

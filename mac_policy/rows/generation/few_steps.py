@@ -76,7 +76,7 @@ def possible_steps(model: RowModel | Baseline, steps: Iterable[int]) -> list[int
         most = model.most_steps
     else:
         query = torch.ones(1, model.num_variables, dtype=torch.bool)
-        most = 1 + int(model.factorization.ranks(query, ~query, stream(0, "steps")).max())
+        most = 1 + int(model.factorization.ranks(query=query, given=~query, generator=stream(0, "steps")).max())
     if most is None:
         raise ValueError(
             f"steps mean nothing to a {type(model).__name__}, which draws an image at once: take an arm with steps"

@@ -7,8 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from mac_policy.core.factorization import Factorization, UniformOrder, check_query, ranks_in_order
+from mac_policy.core.factorization import Factorization, UniformOrder
 from mac_policy.core.heads.continuous import MixtureConditional
+from mac_policy.core.ranks import check_query, ranks_in_order
 from mac_policy.rows.model import RowModel
 from mac_policy.training.streams import stream
 
@@ -27,8 +28,9 @@ class FixedOrder(UniformOrder):
         super().__init__(len(order))
         self.order = order
 
-    def ranks(self, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return ranks_in_order(self.order, *check_query(query, given, self.num_variables))
+    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(self.num_variables, query=query, given=given)
+        return ranks_in_order(self.order, query=query, given=given)
 
 
 @torch.no_grad()
@@ -44,7 +46,7 @@ def _filled(model: RowModel, x: Tensor, fill: str, generator: torch.Generator | 
         return x
     if fill == "sample":
         return model.sample(x, seen, generator=generator)
-    conditional = model.model.conditionals(x, seen)
+    conditional = model.model.conditionals(x, evidence=seen)
     if not isinstance(conditional, MixtureConditional):
         raise TypeError(f"the head gives {type(conditional).__name__}, not a mixture of Gaussians")
     summary = {"mean": lambda c: c.mean, "mode": lambda c: c.mode, "median": median}[fill](conditional)
@@ -54,11 +56,11 @@ def _filled(model: RowModel, x: Tensor, fill: str, generator: torch.Generator | 
 def median(mixture: MixtureConditional) -> Tensor:
     """The median of every mixture of Gaussians, by halving the interval that must hold it.
 
-    >>> import torch
-    >>> from mac_policy.core.heads.continuous import MixtureConditional
-    >>> from mac_policy.rows.imputer.answers import median
-    >>> median(MixtureConditional(torch.zeros(1, 2), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2)))
-    tensor([2.])
+        >>> import torch
+        >>> from mac_policy.core.heads.continuous import MixtureConditional
+            >>> from mac_policy.rows.imputer.answers import median
+        >>> median(MixtureConditional(torch.zeros(1, 2), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2)))
+        tensor([2.])
     """
     low, high = mixture.means.amin(-1), mixture.means.amax(-1)
     for _ in range(HALVINGS):
@@ -82,7 +84,7 @@ def log_density(model: RowModel, x: Tensor, seed: int) -> Tensor:
 def _log_density(model: RowModel, x: Tensor, paths: list[Factorization]) -> Tensor:
     seen = ~x.isnan()
     values = torch.where(seen, x, 0)
-    found = [model.model.log_prob(values, seen, factorization=path) for path in paths]
+    found = [model.model.log_prob(values, query=seen, factorization=path) for path in paths]
     return torch.stack(found).logsumexp(0) - math.log(len(found))
 
 

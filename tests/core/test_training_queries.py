@@ -91,7 +91,7 @@ def test_queries_are_ranks_of_the_factorization_with_the_given_in_order(name):
     assert (queries.weights[~queries.query] == 0).all()
     torch.testing.assert_close(queries.weights.sum(1), torch.ones(200))
     if factorization.deterministic:
-        assert torch.equal(queries.ranks, whole_path(factorization, queries.query, queries.given))
+        assert torch.equal(queries.ranks, whole_path(factorization, query=queries.query, given=queries.given))
         place = factorization.order.argsort()
         for ranks in queries.ranks:
             for part in (ranks < 0, (ranks >= 0) & (ranks < len(ranks))):

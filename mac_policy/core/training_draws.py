@@ -1,0 +1,108 @@
+"""The random draws of a training step: masks for set networks, queries with whole paths for path networks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mac_policy.core.checks import check_mask, check_rows, check_weights
+
+
+class TrainingMasks(NamedTuple):
+    """What one training step asks of the model; the loss is - sum_i weights_i log p(x_i | x_evidence)."""
+
+    evidence: Tensor  # (n, N) bool
+    weights: Tensor  # (n, N) float, >= 0, zero on evidence
+    mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
+
+    def to(self, device: torch.device | str) -> TrainingMasks:
+        mode = None if self.mode is None else self.mode.to(device)
+        return TrainingMasks(self.evidence.to(device), self.weights.to(device), mode)
+
+
+class TrainingQueries(NamedTuple):
+    """What one training step asks of a path network; the loss is - sum_i weights_i log p(x_i | what precedes i).
+
+    ranks: as `Factorization.ranks`, but the given variables are ordered too: -g, ..., -1 for g of them.
+    """
+
+    ranks: Tensor  # (n, N) long
+    weights: Tensor  # (n, N) float, >= 0, zero on what is not asked
+    mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
+
+    @property
+    def given(self) -> Tensor:
+        return self.ranks < 0
+
+    @property
+    def query(self) -> Tensor:
+        return (self.ranks >= 0) & (self.ranks < self.ranks.shape[1])
+
+    def to(self, device: torch.device | str) -> TrainingQueries:
+        mode = None if self.mode is None else self.mode.to(device)
+        return TrainingQueries(self.ranks.to(device), self.weights.to(device), mode)
+
+
+def parallel_weights(evidence: Tensor) -> Tensor:
+    """1 / (N - |e|) for every unseen variable: the mean over them. (n, N)"""
+    return uniform_over(~evidence)
+
+
+def uniform_over(mask: Tensor) -> Tensor:
+    """1 / |mask| for every variable in it, zeros where it is empty. (n, N)"""
+    chosen = mask.numpy()
+    each = (1 / np.maximum(chosen.sum(1, keepdims=True), 1)).astype(np.float32)
+    return torch.from_numpy(chosen * each)
+
+
+def mean_over_path(query: Tensor) -> Tensor:
+    """1 / t for each of the t variables asked for. (n, N)"""
+    return query / query.sum(1, keepdim=True).clamp(min=1)
+
+
+def only_last(ranks: Tensor, query: Tensor) -> Tensor:
+    """1 for the variable that is asked last. (n, N)"""
+    asked = ranks.masked_fill(~query, -1)
+    return (query & (asked == asked.amax(1, keepdim=True))).float()
+
+
+def check_kind(asked: TrainingMasks | TrainingQueries, kind: str) -> None:
+    """Raise unless this is what a network of this kind trains on."""
+    wanted, method = (TrainingQueries, "queries") if kind == "path" else (TrainingMasks, "masks")
+    if not isinstance(asked, wanted):
+        raise ValueError(
+            f"a {kind} network trains on {wanted.__name__}, which factorization.training_{method}(n) draws, "
+            f"got {type(asked).__name__}"
+        )
+
+
+def known_and_weights(
+    asked: TrainingMasks | TrainingQueries, x: Tensor, missing: Tensor | None, validate: bool
+) -> tuple[Tensor, Tensor]:
+    """Evidence (bool) of masks, or ranks (long) of queries, without what is missing; and weights. Both (B, N)."""
+    check_rows("weights", asked.weights, len(x))
+    if asked.weights.shape != x.shape:
+        raise ValueError(f"weights must have the shape of x, {tuple(x.shape)}, got {tuple(asked.weights.shape)}")
+    if isinstance(asked, TrainingQueries):
+        known = check_ranks(asked.ranks, x)
+        if validate:
+            check_weights(asked.weights, ~asked.query, "where nothing is asked")
+    else:
+        known = check_mask("evidence", asked.evidence, len(x), x.shape[1])
+        if validate:
+            check_weights(asked.weights, known, "where there is evidence")
+    if missing is None:
+        return known, asked.weights
+    nothing = x.shape[1] if isinstance(asked, TrainingQueries) else False
+    return known.masked_fill(missing, nothing), asked.weights.masked_fill(missing, 0.0)
+
+
+def check_ranks(ranks: Tensor, x: Tensor) -> Tensor:
+    """Return `ranks` when they are long and of the shape of x."""
+    if not isinstance(ranks, Tensor) or ranks.dtype != torch.long or ranks.shape != x.shape:
+        found = f"{tuple(ranks.shape)} of {ranks.dtype}" if isinstance(ranks, Tensor) else type(ranks).__name__
+        raise ValueError(f"ranks must be a tensor of the shape of x, {tuple(x.shape)}, and torch.long, got {found}")
+    return ranks
