@@ -109,7 +109,9 @@ def test_the_score_of_a_sample_is_the_likelihood_of_what_was_filled_in():
     path = decoding.Path([0, 1, 2], torch.full((ACTION,), -1e3), torch.full((ACTION,), 1e3))
     noise = torch.randn(4, ACTION, 2, generator=g)
     x, score = decoding.fill(policy.model, context, values, given, path, decoding.How("best", 1.0), noise)
-    likelihood = policy.model.log_prob(x, query=~given, given=given, factorization=policy.factorization, context=context)
+    likelihood = policy.model.log_prob(
+        x, query=~given, given=given, factorization=policy.factorization, context=context
+    )
     torch.testing.assert_close(score, likelihood, atol=1e-3, rtol=1e-4)
 
 

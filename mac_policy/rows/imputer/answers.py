@@ -56,11 +56,11 @@ def _filled(model: RowModel, x: Tensor, fill: str, generator: torch.Generator | 
 def median(mixture: MixtureConditional) -> Tensor:
     """The median of every mixture of Gaussians, by halving the interval that must hold it.
 
-        >>> import torch
-        >>> from mac_policy.core.heads.continuous import MixtureConditional
-            >>> from mac_policy.rows.imputer.answers import median
-        >>> median(MixtureConditional(torch.zeros(1, 2), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2)))
-        tensor([2.])
+    >>> import torch
+    >>> from mac_policy.core.heads.continuous import MixtureConditional
+        >>> from mac_policy.rows.imputer.answers import median
+    >>> median(MixtureConditional(torch.zeros(1, 2), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2)))
+    tensor([2.])
     """
     low, high = mixture.means.amin(-1), mixture.means.amax(-1)
     for _ in range(HALVINGS):
