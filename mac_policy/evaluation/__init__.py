@@ -1,1 +1,1 @@
-"""Shared autonomy: operators, filled-in actions, and what they achieve."""
+"""Measuring policies: arms of a comparison, rollouts, their store, reports."""

@@ -1,4 +1,4 @@
-"""Finished episodes as lines of a file, so that a run that was killed goes on where it stopped."""
+"""Finished episodes as lines of a file, from which an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -16,45 +16,44 @@ class EpisodeRecord:
     """One finished episode."""
 
     key: str
-    """Of everything its course depends on: environment, weights, operator, settings, versions, code."""
+    """Digest of everything that decides the episode: environment, weights, operator, settings, versions, code."""
     arm: str
     training_seed: int | None
     group: tuple[int, int]
-    """First episode and number of the episodes that were stepped together with it."""
+    """First episode and number of the episodes that are stepped together with this one."""
     episode: int
     seed: int
     reward: float
     completed: tuple[str, ...]
-    """Tasks done, in the order they were done."""
+    """Completed goals in the order of their completion."""
     steps: int
     held_dims: float
-    """Dims the operator held, mean over steps."""
+    """Number of dims that the operator holds, mean over steps."""
     fallback: int
-    """Steps at which the last safe action was repeated."""
+    """Number of steps at which the filter repeats the last safe action."""
     invalid: int
-    """Steps at which the command was not usable."""
+    """Number of steps with an unusable command."""
     fill_ms: tuple[float, ...]
-    """Of each step: how long the call took that filled in the whole group's actions."""
+    """Time of the fill-in call of each step, which serves the whole group."""
     actions: tuple[tuple[float, ...], ...] = ()
-    """(steps, n): what was executed, for the episodes that are filmed."""
+    """(steps, n): executed actions, of filmed episodes only."""
     masks: tuple[str, ...] = ()
-    """(steps,): which dims the operator held, as ones and zeros."""
+    """(steps,): mask of the dims that the operator holds, as ones and zeros; of filmed episodes only."""
 
 
 LONGEST_KEY = 80
-"""A line begins with its key: this much of it is looked at to find out whether the line is wanted."""
+"""Number of characters at the start of a line that are searched for its key."""
 FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeRecord))
 
 
 class EpisodeStore:
-    """`episodes.jsonl` in a run's folder."""
+    """The file `episodes.jsonl` in a folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / "episodes.jsonl"
 
     def read(self, keys: Collection[str] | None = None) -> list[EpisodeRecord]:
-        """What is there, or of that what has one of these keys; a line that was cut off when a run was killed does
-        not count."""
+        """All stored episodes, or those with one of `keys`. Incomplete lines of an interrupted run are left out."""
         if not self.path.exists():
             return []
         lines = self.path.read_text(errors="replace").splitlines()
@@ -64,7 +63,7 @@ class EpisodeStore:
         return [record for record in found if record is not None and (keys is None or record.key in keys)]
 
     def append(self, records: Iterable[EpisodeRecord]) -> None:
-        """Add finished episodes, safe against a kill at any moment."""
+        """Add finished episodes; an interruption at any moment leaves the stored ones readable."""
         lines = "".join(json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n" for record in records)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mac_policy.evaluation.rollout import Rollout
 
 FILMED = 0
-"""The episode whose actions are kept, for a film."""
+"""The episode whose actions are stored, for a film."""
 
 
 class Job(NamedTuple):
@@ -52,18 +52,18 @@ def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
 
 
 def release_environments() -> None:
-    """Let go of the environments that are kept from group to group."""
+    """Release the environments that are reused from group to group."""
     _environments.cache_clear()
 
 
 @functools.lru_cache(maxsize=1)
 def _environments(make_env: EnvironmentFactory, count: int) -> list[Environment]:
-    """Kept from group to group: a simulator takes long to build."""
+    """Environments, reused from group to group since a simulator takes long to build."""
     return [make_env() for _ in range(count)]
 
 
 class _Fill:
-    """A team at work in a group of episodes."""
+    """The operator and the filler of a team, for a group of episodes."""
 
     def __init__(
         self, rollout: Rollout, job: Job, environments: Sequence[Environment], seeds: NDArray[np.int64]
@@ -108,7 +108,7 @@ class _Fill:
 
 
 class _Track:
-    """What is noted of an episode while it runs."""
+    """Collects the facts of a running episode."""
 
     def __init__(self) -> None:
         self.reward = 0.0

@@ -1,8 +1,8 @@
-"""Many episodes of many teams, in environments stepped together and in worker processes.
+"""Episodes of many teams, in environments stepped together and in worker processes.
 
-Episode i begins from the same seed for every team. Episodes go in groups that start together, and what a group gives
-depends on nothing but its own first episode and size: not on the number of workers, nor on what was done before. So a
-run that was killed goes on from its finished groups, to the same numbers.
+Episode i starts from the same seed for every team. Episodes run in groups that start together. The result of a group
+depends on its first episode and its size alone, and neither on the number of workers nor on other groups, so that an
+interrupted run resumes from its finished groups with the same numbers.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from mac_policy.evaluation.teams import EnvironmentFactory, Team
 
 DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
 CODE = ("core", "policies", "operators", "filter", "evaluation")
-"""The parts of the library whose code decides the numbers."""
+"""Modules and packages whose code decides the numbers."""
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What is the same for all teams.
+    """The settings that all teams share.
 
     seed: of the first episode; episode i starts from seed + i
-    together: environments stepped together, with one call of each policy a step
-    max_change: how far filled-in dims may move a step after the operator's subset changed; None: any way
+    together: environments stepped together, with one call of each policy per step
+    max_change: how far filled-in dims may move per step after the operator's subset has changed; None: no limit
     """
 
     make_env: EnvironmentFactory
@@ -53,7 +53,7 @@ class Rollout:
         check_count("environments stepped together", self.together)
 
     def key(self, team: Team) -> str:
-        """A digest of everything that an episode of the team depends on besides its group."""
+        """Digest of everything that an episode of the team depends on besides its group."""
         identity = {
             "environment": self.make_env.identity(),
             "team": team.identity(),
@@ -89,10 +89,10 @@ def roll_out(
     neighbours: Sequence[EpisodeStore] = (),
     console: Console | None = None,
 ) -> Results:
-    """The episodes of every team: those in the store as they are, the others rolled out and stored.
+    """The episodes of every team. Stored episodes are read, the others are rolled out and stored.
 
-    What is missing is taken from the stores of `neighbours` where they have the same episodes, as they have of
-    policies alone when only the operator differs.
+    neighbours: stores of other runs, whose episodes are copied if they have the same key, as those of policies alone
+        have if only the operator differs
     """
     check_count("workers", workers)
     keys = {team: rollout.key(team) for team in teams}
@@ -119,7 +119,7 @@ def roll_out(
 
 
 def outdated(rollout: Rollout, teams: Sequence[Team], store: EpisodeStore) -> dict[str, int]:
-    """For each arm how many stored episodes of it are of no use any more: other weights, settings, versions or code."""
+    """For each arm, how many stored episodes are outdated by other weights, settings, versions or code."""
     keys = {rollout.key(team) for team in teams}
     seats = {(team.arm, team.training_seed) for team in teams}
     old = [r for r in store.read() if r.key not in keys and (r.arm, r.training_seed) in seats]
@@ -127,7 +127,7 @@ def outdated(rollout: Rollout, teams: Sequence[Team], store: EpisodeStore) -> di
 
 
 def _distinct(keys: dict[Team, str]) -> list[Team]:
-    """Teams that are the same but for their names are rolled out once."""
+    """The different teams; those that differ in their names alone are rolled out once."""
     return list({key: team for team, key in reversed(keys.items())}.values())[::-1]
 
 
@@ -152,7 +152,7 @@ def _sorted(rollout: Rollout, keys: dict[Team, str], done: dict[tuple[str, int, 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """As in the workers: several threads would only wait for each other, and could change the last bit."""
+    """One thread, as in workers: more threads wait for each other and may change the last bit of a result."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -123,7 +123,7 @@ def test_the_reference_is_compared_with_each_and_the_best_alone_is_named():
     found = compare(results, TASKS, ["mac", "bc"])
     assert found["best_alone"] == "mac"
     table = "\n".join(grid.markdown() for grid in grids(found))
-    assert "| operator+mac - mac (the best alone) | +0.75 |" in table
+    assert "| operator+mac - mac (the best policy alone) | +0.75 |" in table
     assert "| operator+mac | 1.75 ± 0.25 |" in table
     assert "| operator+mac | 100% | 75% |" in table
     assert any("One training seed" in note for note in notes(found))

@@ -1,1 +1,1 @@
-"""What rollouts come to: statistics, tables, figures, a film."""
+"""Reports of rollouts: statistics, tables, figures, a film."""

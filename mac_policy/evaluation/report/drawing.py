@@ -1,4 +1,4 @@
-"""The parts of a film's frame that are drawn: a line of text, the action's dims as bars."""
+"""The drawn parts of a film's frame: a line of text, and the dims of the action as bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 HEADER, BARS, LABELS = 22, 44, 16
 """Heights in pixels."""
 WIDEST = 40
-"""Pixels of a bar's width."""
+"""Maximum width of a bar in pixels."""
 OPERATOR, POLICY = (230, 120, 0), (60, 110, 190)
 """Colours of dims that are commanded and of dims that are filled in."""
 
@@ -34,8 +34,11 @@ def text_image(text: str, width: int, height: int, size: float = 9.0, middle: bo
 
 
 def draw_commands(share: NDArray[np.floating], held: Sequence[bool], width: int) -> NDArray[np.uint8]:
-    """(BARS + 2 LABELS, width, 3): a bar for each dim, `share` in [0, 1] of its range, from the middle; below it its
-    number; orange where the operator holds it."""
+    """A bar for each dim of the action, with its number below, (BARS + 2 LABELS, width, 3).
+
+    share: (n,) position in the range of each dim, in [0, 1]; bars start from the middle
+    held: dims that the operator holds, which are orange
+    """
     image = np.full((BARS + 2 * LABELS, width, 3), 255, np.uint8)
     edges = np.linspace(0, width, len(held) + 1).astype(int)
     half = min(WIDEST, int(edges[1]) - 6) // 2

@@ -1,7 +1,7 @@
 """A film of one episode of each arm, side by side, with the operator's dims marked.
 
-The actions that were executed are executed again, in an environment that can be drawn: what is seen is what was
-measured.
+The executed actions are executed again in an environment that can be drawn, so that the film shows the measured
+episodes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from mac_policy.evaluation.teams import EnvironmentFactory
 Frames = NDArray[np.uint8]
 WIDEST_ROW = 4
 STILL_SECONDS = 2.0
-"""How long the film stands still at its end."""
+"""Duration of the still picture at the end."""
 BLOCK = 16
-"""Encoders want sides that are multiples of this."""
+"""Video encoders require sides that are multiples of this."""
 
 
 class Scene(NamedTuple):
@@ -46,9 +46,10 @@ def write_film(
     fps: float = 12,
     workers: int = 1,
 ) -> list[Path]:
-    """Write an mp4 of all scenes, playing every so many steps, and a still from its middle beside it.
+    """Write an mp4 of all scenes side by side, and its middle frame as a png; returns both paths.
 
-    `make_env` makes environments that can be drawn.
+    make_env: makes environments that can be drawn
+    every: steps from one frame to the next
     """
     import imageio.v3 as iio
 
@@ -70,7 +71,7 @@ def _numbered(render: functools.partial[Frames], job: tuple[int, Scene]) -> tupl
 
 
 def render_scene(make_env: EnvironmentFactory, every: int, scene: Scene) -> Frames:
-    """(T, height, width, 3): the episode with a header and what is commanded below it."""
+    """The frames of an episode, with a header above and the action below, (T, height, width, 3)."""
     env = make_env()
     try:
         space = env.action_space
@@ -97,7 +98,7 @@ def _panel(picture: Frames, title: str, reward: float, action: Sequence[float], 
 
 
 def tile(panels: Sequence[Frames], gap: int = 4) -> Frames:
-    """(T, height, width, 3) of panels (T_i, h, w, 3) in rows, the shorter ones standing still at their end."""
+    """Panels (T_i, h, w, 3) arranged in rows, (T, height, width, 3); shorter ones repeat their last frame."""
     length = max(map(len, panels))
     rows = math.ceil(len(panels) / WIDEST_ROW)
     columns = math.ceil(len(panels) / rows)

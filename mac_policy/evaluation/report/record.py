@@ -1,4 +1,4 @@
-"""The numbers of a comparison as they are written to results.json, and the pages made of them."""
+"""The record of a comparison for results.json, and the tables, notes and figures made of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mac_policy.common.statistics import SEEDS
 from mac_policy.evaluation.report import figures, tables
 from mac_policy.evaluation.report.summary import best_arm, differences, summarise
 from mac_policy.evaluation.report.tables import Grid
@@ -15,8 +16,8 @@ REFERENCE = "operator+mac"
 
 
 def compare(results: Results, tasks: Sequence[str], alone: Sequence[str] = ()) -> dict[str, Any]:
-    """arms, paired differences of the reference arm (operator+mac, else the first) minus each other, and the best of
-    the arms that act `alone`."""
+    """The summary of each arm, the paired differences between the reference arm (operator+mac, otherwise the first) and
+    each other arm, and the best of the arms `alone`, in which no operator acts."""
     reference = REFERENCE if REFERENCE in results else next(iter(results))
     return {
         "arms": {arm: summarise(seeds, tasks) for arm, seeds in results.items()},
@@ -31,7 +32,7 @@ def grids(record: dict[str, Any]) -> list[Grid]:
     if record["paired"]:
         best = record["best_alone"]
         marked = {
-            f"{name} (the best alone)" if best and name.endswith(f" - {best}") else name: gap
+            f"{name} (the best policy alone)" if best and name.endswith(f" - {best}") else name: gap
             for name, gap in record["paired"].items()
         }
         found.append(tables.difference_table(marked))
@@ -39,32 +40,32 @@ def grids(record: dict[str, Any]) -> list[Grid]:
 
 
 def notes(record: dict[str, Any]) -> list[str]:
-    """What a reader of the table has to know."""
+    """Sentences that a reader of the tables needs."""
     arms = record["arms"].values()
-    found = ["Reward is the number of tasks done in an episode; ± is the standard error."]
-    if any(arm["se_over"] == "episodes" and arm["training_seeds"] for arm in arms):
+    found = ["Reward: goals completed per episode. ±: standard error of the mean. Intervals: Student's t."]
+    if any(len(arm["training_seeds"]) == 1 for arm in arms):
         found.append(
-            "One training seed: ± and intervals are over the episodes of this one training, and say nothing about "
-            "another (training_seeds=[0,1,2,3,4] does)."
+            "One training seed: ± and intervals are over the episodes of this one training and do not cover another "
+            "training (use training_seeds=[0,1,2,3,4])."
         )
     else:
-        untrained = [name for name, arm in record["arms"].items() if not arm["training_seeds"]]
-        but = f" ({', '.join(untrained)}, where nothing was trained: episodes alone)" if untrained else ""
-        found.append(f"± is over training seeds; intervals resample training seeds, then episodes{but}.")
-    found.append("Arms differ where zero lies outside the interval of their paired difference.")
+        others = [name for name, arm in record["arms"].items() if arm["se_over"] != SEEDS]
+        but = f" (over episodes for {', '.join(others)}: untrained, or equal for all training seeds)" if others else ""
+        found.append(f"± and intervals are over training seeds{but}.")
+    found.append("Two arms differ if zero lies outside the 95% interval of their paired difference.")
     if record["best_alone"]:
-        found.append("The best alone was chosen after the fact, which flatters it.")
+        found.append("The best policy alone is selected on these episodes, so its mean is biased upwards.")
     steps = {name: arm["fallback_steps"] for name, arm in record["arms"].items() if arm["fallback_steps"]}
     if steps:
         found_steps = ", ".join(f"{name} {count}" for name, count in steps.items())
         found.append(f"Steps at which the fallback repeated the last safe action: {found_steps}.")
     batch = max(arm["latency_ms"]["batch"] for arm in arms)
-    found.append(f"Fill-in: median and 95th percentile of one call, which serves {batch} environments.")
+    found.append(f"Fill-in time: median and 95th percentile of one call, which serves {batch} environments.")
     return found
 
 
 def write_pages(folder: Path, title: str, facts: Sequence[str], record: dict[str, Any], best: float) -> list[Path]:
-    """table.md, reward.png and tasks.png."""
+    """Write table.md, reward.png and tasks.png."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"# {title}", "", *[f"- {fact}" for fact in facts], ""]
     lines += [grid.markdown() for grid in grids(record)] + [f"- {note}" for note in notes(record)]
@@ -75,7 +76,7 @@ def write_pages(folder: Path, title: str, facts: Sequence[str], record: dict[str
 
 
 def overview_grids(records: Mapping[str, Mapping[str, Any]], what: str) -> list[Grid]:
-    """Rewards and differences of several comparisons side by side; `what` differs between them."""
+    """Tables with a column for each of several comparisons, which differ in `what`."""
     arms = {name: record["arms"] for name, record in records.items()}
     paired = {name: record["paired"] for name, record in records.items()}
     found = [tables.overview_table(arms, f"Reward by {what}")]
@@ -85,7 +86,7 @@ def overview_grids(records: Mapping[str, Mapping[str, Any]], what: str) -> list[
 
 
 def write_overview_page(folder: Path, title: str, facts: Sequence[str], found: list[Grid], remarks: list[str]) -> Path:
-    """table.md of several comparisons side by side."""
+    """Write table.md of several comparisons."""
     lines = [f"# {title}", "", *[f"- {fact}" for fact in facts], ""]
     lines += [grid.markdown() for grid in found] + [f"- {line}" for line in remarks]
     path = folder / "table.md"

@@ -1,4 +1,4 @@
-"""Results as tables: the same cells for the screen and for Markdown."""
+"""Tables of results, with the same cells on the screen and in Markdown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.text import Text
 
 
 class Grid(NamedTuple):
-    """A table's text: the first column is left-aligned, the others hold numbers."""
+    """The text of a table: names in the first column, numbers in the others."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
     def rich(self) -> Group:
-        """For the screen."""
+        """The table for the screen."""
         table = Table()
         for i, name in enumerate(self.header):
             table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0, overflow="fold")
@@ -33,7 +33,7 @@ class Grid(NamedTuple):
 
 
 def reward_table(arms: Mapping[str, Mapping[str, Any]], title: str = "Reward") -> Grid:
-    """Mean reward of each arm with its standard error and interval; each training seed's mean; fill-in time."""
+    """Mean reward of each arm with its standard error and interval, the mean of each training seed, fill-in time."""
     several = any(len(arm["seed_means"]) > 1 for arm in arms.values())
     header = ("arm", "reward", "95% interval", *(["each seed"] if several else []), "fill-in, ms")
     rows = []
@@ -43,8 +43,10 @@ def reward_table(arms: Mapping[str, Mapping[str, Any]], title: str = "Reward") -
     return Grid(title, header, tuple(rows))
 
 
-def task_table(arms: Mapping[str, Mapping[str, Any]], title: str = "Share of episodes in which each was done") -> Grid:
-    """How often each arm did each task."""
+def task_table(
+    arms: Mapping[str, Mapping[str, Any]], title: str = "Share of episodes in which each goal is completed"
+) -> Grid:
+    """How often each arm completes each goal."""
     tasks = list(dict.fromkeys(task for arm in arms.values() for task in arm["per_task"]))
     rows = [
         (name, *(f"{arm['per_task'][task]['rate']:.0%}" if task in arm["per_task"] else "0%" for task in tasks))
@@ -54,20 +56,20 @@ def task_table(arms: Mapping[str, Mapping[str, Any]], title: str = "Share of epi
 
 
 def difference_table(paired: Mapping[str, Mapping[str, Any]], title: str = "Paired differences in reward") -> Grid:
-    """Each difference with its interval, and whether it shows that the arms differ: zero lies outside."""
+    """Each difference with its interval, and whether it shows that the arms differ: zero lies outside the interval."""
     rows = [(name, f"{gap['mean']:+.2f}", interval(gap["ci95"], "+"), verdict(gap)) for name, gap in paired.items()]
     return Grid(title, ("difference", "reward", "95% interval", "differ"), tuple(rows))
 
 
 def overview_table(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str) -> Grid:
-    """Rewards of the same arms under several conditions, one column each."""
+    """Rewards of the same arms under several conditions, a column for each."""
     arms = list(dict.fromkeys(name for column in columns.values() for name in column))
     rows = [(name, *(with_error(c[name]) if name in c else "" for c in columns.values())) for name in arms]
     return Grid(title, ("arm", *columns), tuple(rows))
 
 
 def overview_differences(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str) -> Grid:
-    """The same paired differences under several conditions, one column each."""
+    """The same paired differences under several conditions, a column for each."""
     names = list(dict.fromkeys(name for column in columns.values() for name in column))
     rows = [(name, *(with_interval(c[name]) if name in c else "" for c in columns.values())) for name in names]
     return Grid(title, ("difference", *columns), tuple(rows))
