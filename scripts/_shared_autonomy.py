@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from envs.demonstrations import task_data
 from envs.task_environment import TaskEnvironment, TaskExpert
 from mac_policy.common.checks import check_choice, check_count, check_positive, is_number
-from mac_policy.evaluation.arms import Arm, Runs, check_arms, check_seeds, make_teams, policies_of
+from mac_policy.evaluation.arms import ArmName, Runs, check_arms, check_seeds, make_teams, policies_of
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import Team
 from mac_policy.operators.choice import OperatorChoice
@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
     rollout: Rollout
     env: TaskEnvironment
-    arms: list[Arm]
+    arms: list[ArmName]
     teams: dict[str, list[Team]]
     """For each specification of the operator's dims, the teams."""
     operators: dict[str, OperatorChoice]

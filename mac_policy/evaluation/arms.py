@@ -1,12 +1,12 @@
-"""The arms of a comparison by name, and the trained policies they need.
+"""The arms of a comparison by name, and the trained policies that they need.
 
-    operator+<run>        the operator and a policy that fills in the rest
-    operator+<run>-blind  the same, but the policy is not shown what the operator commands: what conditioning is worth
+    operator+<run>        the operator, and a policy that fills in the rest
+    operator+<run>-blind  the same, but the policy is not shown the command, which measures the worth of conditioning
     <run>                 the policy alone
-    zeros                 the operator alone, zeros in the other dims
-    operator              the operator alone, holding all dims: what it can do without help
+    zeros                 the operator alone, with zeros in the other dims
+    operator              the operator alone, holding all dims, which measures what it achieves without help
 
-<run> is a kind of policy, or the name of its runs: seed s of it lies in <runs>/<task>/<run>-s<s>.
+<run> is a kind of policy or the name of its runs, whose seed s is stored in <runs>/<task>/<run>-s<s>.
 """
 
 from __future__ import annotations
@@ -29,37 +29,38 @@ FILLER_SEED = 100
 """Added to the training seed of a BC policy that fills in or acts alone: the operator is a BC of another seed."""
 
 
-class Arm(NamedTuple):
-    """An arm's name, taken apart."""
+class ArmName(NamedTuple):
+    """The parts of an arm's name."""
 
     name: str
     run: str | None
-    """The filler's kind or run name; None: zeros."""
+    """Kind or run name of the policy that fills in or acts alone; None: zeros."""
     shared: bool
     """Whether an operator acts."""
     sees: bool
+    """Whether the policy is shown the command."""
 
 
-def parse_arm(name: str) -> Arm:
-    """See the top of this file."""
+def parse_arm(name: str) -> ArmName:
+    """The parts of a name as the top of this file defines it; ValueError for other names."""
     name = str(name)
     if name in (ZEROS, WHOLE):
-        return Arm(name, None, True, True)
+        return ArmName(name, None, True, True)
     shared = name.startswith(OPERATOR)
     run = name.removeprefix(OPERATOR).removesuffix(BLIND)
     if not run or (name.endswith(BLIND) and not shared):
         raise ValueError(
             f"unknown arm {name!r}; allowed are operator+<policy>, operator+<policy>-blind, <policy>, zeros, operator"
         )
-    return Arm(name, run, shared, not name.endswith(BLIND))
+    return ArmName(name, run, shared, not name.endswith(BLIND))
 
 
 @dataclass(frozen=True)
 class Runs:
     """The trained policies of a task.
 
-    names: for a kind of policy the name of its runs, where it is another: {'mac': 'mac_wide'}
-    settings: decoding settings to change, for the policies that have them
+    names: names of runs by kind of policy, if they differ from the kind: {'mac': 'mac_wide'}
+    settings: decoding settings to change in the policies that have them
     """
 
     root: Path
@@ -80,7 +81,7 @@ class Runs:
         return (folder / CONFIG).exists() and bool(read_config(folder)["training"].get("finished", True))
 
     def kind(self, run: str) -> str:
-        """The kind of policy that these runs train."""
+        """The kind of policy of these runs."""
         if run in POLICIES:
             return run
         return str(read_config(next(self.folder.glob(f"{run}-s*")))["policy"])
@@ -103,8 +104,8 @@ class Runs:
         return [*USUAL[:3], *shared, *USUAL[3:-1], *alone, ZEROS, *itself]
 
 
-def check_arms(names: Sequence[str], runs: Runs) -> list[Arm]:
-    """The arms taken apart; each must name a kind of policy, or runs that exist."""
+def check_arms(names: Sequence[str], runs: Runs) -> list[ArmName]:
+    """The parsed names; ValueError unless each names a kind of policy or existing runs."""
     if not names or len(set(names)) < len(names):
         raise ValueError(f"arms must be one or more different names, got {list(names)!r}")
     arms = [parse_arm(name) for name in names]
@@ -122,8 +123,10 @@ def check_seeds(training_seeds: Sequence[int]) -> list[int]:
     return seeds
 
 
-def make_teams(arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice) -> list[Team]:
-    """Each arm at each training seed; an arm in which nothing is trained once."""
+def make_teams(
+    arms: Sequence[ArmName], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice
+) -> list[Team]:
+    """A team for each arm and training seed; an arm in which nothing is trained is one team."""
     check_trained(arms, training_seeds, runs, operator)
     teams = []
     for arm in arms:
@@ -137,16 +140,16 @@ def make_teams(arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, o
 
 
 def needed(
-    arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice
+    arms: Sequence[ArmName], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice
 ) -> list[tuple[str, int]]:
-    """Run and seed of every policy that is needed."""
+    """Run and seed of every policy that the arms need."""
     operators = [("bc", seed) for seed in training_seeds if operator.needs_policy and any(a.shared for a in arms)]
     fillers = [(a.run, runs.filler_seed(a.run, seed)) for seed in training_seeds for a in arms if a.run is not None]
     return list(dict.fromkeys(operators + fillers))
 
 
-def check_trained(arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice) -> None:
-    """An error that says what to type when a policy is missing."""
+def check_trained(arms: Sequence[ArmName], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice) -> None:
+    """CheckpointError with the commands that train what is missing."""
     missing = [entry for entry in needed(arms, training_seeds, runs, operator) if not runs.is_trained(*entry)]
     if not missing:
         return
@@ -157,7 +160,7 @@ def check_trained(arms: Sequence[Arm], training_seeds: Sequence[int], runs: Runs
 
 
 def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
-    """What to type to train what is missing; policy=all trains a BC, a BC of another seed and MAC at once."""
+    """Commands that train the missing policies; the default policy=all trains MAC, BC and the BC that fills in."""
     wanted: dict[str, set[int]] = {}
     for run, seed in missing:
         if run in ("bc", "mac") and run not in runs.names:
@@ -174,7 +177,7 @@ def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
 
 
 def datasets(teams: Sequence[Team]) -> list[dict[str, Any]]:
-    """The different data sets that the teams' policies were trained on."""
+    """The data sets that the policies of the teams are trained on, each once."""
     folders = {policy.folder for team in teams for policy in policies_of(team)}
     found = {str(data.get("sha256")): data for data in (read_config(f)["dataset"] for f in sorted(folders))}
     return list(found.values())
