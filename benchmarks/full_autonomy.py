@@ -31,8 +31,9 @@ from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.report.summary import difference, summarise
 from mac_policy.evaluation.report.tables import Grid, interval, reward_table, task_table
 from mac_policy.evaluation.rollout import Results, Rollout, roll_out
-from mac_policy.evaluation.teams import SavedPolicy, Team
+from mac_policy.evaluation.teams import Team
 from mac_policy.policies.checkpoint import CheckpointError, read_config
+from mac_policy.policies.saved import SavedPolicy
 
 
 class Job(NamedTuple):

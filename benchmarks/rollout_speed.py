@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envs.demonstrations import task_data
-from envs.task_environment import TaskEnvironment, TaskExpert
+from envs.task_environment import TaskEnvironment
 from mac_policy.common.processes import map_processes
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
@@ -34,6 +34,7 @@ from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import Team
 from mac_policy.operators.choice import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import read_config
 
 
@@ -112,7 +113,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     space = task_data(task).action_space
     if space is None:
         raise ValueError(f"{task} has no environment of its own")
-    operator = OperatorChoice("bc", OperatorDims.parse(options.operator_dims, space.shape[0]), expert=TaskExpert(task))
+    operator = OperatorChoice(make_kind("bc"), OperatorDims.parse(options.operator_dims, space.shape[0]))
     runs = Runs(options.folder.parent, task)
     teams = make_teams([parse_arm(name) for name in options.arms], [options.training_seed], runs, operator)
     arms = {}

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from mac_policy.demonstrations.demonstrations import Demonstrations, Episode
     from mac_policy.filter.action_filter import ActionFilter
     from mac_policy.filter.vector_action_filter import VectorActionFilter
+    from mac_policy.operators.dims import OperatorDims
+    from mac_policy.operators.operator import Operator
+    from mac_policy.operators.registry import OperatorKind, make_operator, register_operator
     from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
     from mac_policy.policies.fit import TrainResult, train
     from mac_policy.policies.policy import Policy
@@ -36,6 +39,11 @@ _HOME = {
     "Demonstrations": "demonstrations.demonstrations",
     "Episode": "demonstrations.demonstrations",
     "Imputer": "rows.imputer.estimator",
+    "Operator": "operators.operator",
+    "OperatorDims": "operators.dims",
+    "OperatorKind": "operators.registry",
+    "make_operator": "operators.registry",
+    "register_operator": "operators.registry",
     "MaskTuned": "core.factorization",
     "Policy": "policies.policy",
     "PolicyState": "policies.state",
@@ -63,6 +71,9 @@ __all__ = [
     "Episode",
     "Imputer",
     "MaskTuned",
+    "Operator",
+    "OperatorDims",
+    "OperatorKind",
     "Policy",
     "PolicySettings",
     "PolicyState",
@@ -74,7 +85,9 @@ __all__ = [
     "UniformOrder",
     "VectorActionFilter",
     "load_policy",
+    "make_operator",
     "make_policy",
+    "register_operator",
     "register_policy",
     "save_policy",
     "train",

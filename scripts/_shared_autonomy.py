@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -20,6 +19,7 @@ from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import Team
 from mac_policy.operators.choice import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import read_config
 from mac_policy.policies.decoding import KINDS
 
@@ -112,15 +112,8 @@ def renamed(config: DictConfig) -> dict[str, str]:
 
 
 def make_operator(config: DictConfig, dims: OperatorDims) -> OperatorChoice:
-    given: dict[str, Any] = OmegaConf.to_container(config.operator, resolve=True)  # type: ignore[assignment]
-    known = [field.name for field in dataclasses.fields(OperatorChoice)]
-    for key in given:
-        check_choice(
-            "setting of the operator", key, [name for name in known if name not in ("dims", "policy", "expert")]
-        )
-    if given.get("path") is not None:
-        given["path"] = str(given["path"])
-    return OperatorChoice(**given, dims=dims, expert=TaskExpert(config.task.name))
+    settings: dict[str, Any] = OmegaConf.to_container(config.operator, resolve=True)  # type: ignore[assignment]
+    return OperatorChoice(make_kind(settings.pop("kind"), settings), dims, expert=TaskExpert(config.task.name))
 
 
 def several(given: Any) -> list[Any]:

@@ -15,7 +15,7 @@ MAY_IMPORT = {  # a room of the library: the rooms it may use
     "demonstrations": {"common", "demonstrations"},
     "training": {"common", "demonstrations", "policies", "training"},
     "policies": {"common", "core", "demonstrations", "policies", "training"},
-    "operators": {"common", "demonstrations", "evaluation", "operators", "policies"},
+    "operators": {"common", "operators", "policies"},
     "filter": {"common", "filter", "operators", "policies"},
     "evaluation": {"common", "demonstrations", "evaluation", "filter", "operators", "policies"},
     "rows": {"common", "core", "demonstrations", "policies", "rows", "training"},

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mac_policy.common.checks import check_choice, check_count
-from mac_policy.evaluation.teams import SavedPolicy, Team
+from mac_policy.evaluation.teams import Team
 from mac_policy.operators.choice import OperatorChoice
 from mac_policy.policies.checkpoint import CONFIG, CheckpointError, read_config
 from mac_policy.policies.registry import POLICIES
+from mac_policy.policies.saved import SavedPolicy
 
 OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
 USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", ZEROS)
@@ -100,7 +101,7 @@ class Runs:
         extra = {arm for run, arm in IF_TRAINED.items() if all(self.is_trained(run, seed) for seed in training_seeds)}
         shared = [arm for arm in extra if arm.startswith(OPERATOR)]
         alone = [arm for arm in extra if not arm.startswith(OPERATOR)]
-        itself = [WHOLE] if operator.base in ("bc", "expert") and operator.kind != "bc" else []
+        itself = [WHOLE] if operator.kind.acts_alone and operator.kind.name != "bc" else []
         return [*USUAL[:3], *shared, *USUAL[3:-1], *alone, ZEROS, *itself]
 
 

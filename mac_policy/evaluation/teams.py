@@ -5,17 +5,13 @@ Everything here is plain data: it travels to worker processes, and tells what a 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 
-from mac_policy.common.digest import file_sha256
-from mac_policy.policies.checkpoint import BEST, WEIGHTS, load_policy, read_config
-from mac_policy.policies.policy import Policy
+from mac_policy.policies.saved import SavedPolicy
 
 if TYPE_CHECKING:
     from mac_policy.operators.operator import Operator
@@ -45,40 +41,6 @@ class OperatorFactory(Protocol):
     def identity(self) -> dict[str, Any]:
         """Plain JSON: everything that the commands depend on besides the episode's seed and the observations."""
         ...
-
-
-@dataclass(frozen=True)
-class SavedPolicy:
-    """A policy folder and the settings to change when it is loaded."""
-
-    folder: str
-    settings: tuple[tuple[str, Any], ...] = ()
-    weights: str = "last"
-
-    @staticmethod
-    def of(folder: str | Path, settings: Mapping[str, Any] | None = None, weights: str = "last") -> SavedPolicy:
-        return SavedPolicy(str(folder), tuple((settings or {}).items()), weights)
-
-    def load(self) -> Policy:
-        """The policy; the last few loaded are kept."""
-        return _load(self, self.digest())
-
-    def digest(self) -> str:
-        """sha256 of the weights."""
-        return file_sha256(Path(self.folder) / (BEST if self.weights == "best" else WEIGHTS))
-
-    def identity(self) -> dict[str, Any]:
-        config = read_config(self.folder)
-        return {
-            "policy": config["policy"],
-            "settings": config["settings"] | dict(self.settings),
-            "sha256": self.digest(),
-        }
-
-
-@functools.lru_cache(maxsize=8)
-def _load(policy: SavedPolicy, digest: str) -> Policy:
-    return load_policy(policy.folder, settings=dict(policy.settings), weights=policy.weights)
 
 
 @dataclass(frozen=True)

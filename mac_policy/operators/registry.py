@@ -1,71 +1,135 @@
-"""The kinds of operators by name."""
+"""The kinds of operators by name. A kind is a frozen dataclass of an operator's settings, which makes the operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import numpy as np
+import gymnasium
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from mac_policy.common.checks import check_choice
+from mac_policy.common.digest import modules_sha256
+from mac_policy.common.registry import Registry
+from mac_policy.common.settings import from_mapping
 from mac_policy.operators.dims import OperatorDims
-from mac_policy.operators.operator import Operator, PolicyOperator, ReplayOperator, ZeroOperator
-from mac_policy.operators.sb3 import SB3Operator
-from mac_policy.operators.spoilers import DropoutOperator, LaggyOperator, NoisyOperator
+from mac_policy.operators.operator import Operator
 from mac_policy.policies.checkpoint import load_policy
 from mac_policy.policies.policy import Policy
 
 ExpertFactory = Callable[[OperatorDims], Operator]
-"""Makes the scripted expert for the environments it acts in, which the library does not know."""
-WRAPPED = ("noisy", "laggy", "dropout")
-OPERATORS = ("bc", "expert", *WRAPPED, "zeros", "replay", "sb3")
+"""Makes the scripted expert of a task for the environments in which it acts; tasks bring theirs."""
+
+
+class Resources(NamedTuple):
+    """What a measurement offers the operator that acts in it; None where it does not have something."""
+
+    space: spaces.Box | None = None
+    """The action space."""
+    policy: Policy | None = None
+    """The trained policy of the operator."""
+    expert: ExpertFactory | None = None
+    environments: Sequence[gymnasium.Env[Any, Any]] = ()
+
+
+RESOURCES = {"space": "the action space", "policy": "a policy or its folder", "expert": "a function of the dims held"}
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorKind(ABC):
+    """A subclass is a frozen dataclass whose fields, all with defaults, are the settings of an operator.
+
+    Instances are plain data: they travel to worker processes, compare by value and say what they depend on.
+    """
+
+    name: ClassVar[str]
+    """The name under which the kind is registered."""
+    needs: ClassVar[Sequence[str]] = ()
+    """The fields of `Resources` that `make` requires."""
+    acts_alone: ClassVar[bool] = False
+    """Whether the operator can do a task by itself when it holds all dims."""
+
+    @abstractmethod
+    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+        """The operator of `batch` environments."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Who commands, in words, for a table."""
+
+    @property
+    def label(self) -> str:
+        """Two or three words, for a title."""
+        return self.name
+
+    def identity(self) -> dict[str, Any]:
+        """Plain JSON: everything that the commands depend on besides dims, observations and the episode's seed."""
+        module = type(self).__module__
+        own = {} if module.startswith("mac_policy.") else {"code": modules_sha256(module)}
+        return {"kind": self.name, **dataclasses.asdict(self), **own}
+
+    def check(self, dims: OperatorDims, space: spaces.Box) -> None:  # noqa: B027
+        """ValueError where a file that the operator reads cannot be used."""
+
+    def require(self, resources: Resources, need: str) -> Any:
+        """A resource that `needs` names; ValueError where the measurement does not have it."""
+        found = getattr(resources, need)
+        if found is None:
+            raise ValueError(f"a {self.name!r} operator needs {need}: {RESOURCES[need]}")
+        return found
+
+
+K = TypeVar("K", bound=type[OperatorKind])
+
+OPERATORS: Registry[type[OperatorKind]] = Registry("operator", "mac_policy.operators")
+"""Every kind of operator by its name."""
+
+
+def register_operator(kind: K) -> K:
+    """Register a kind of operator under its `name`; also a decorator. Registering a class twice changes nothing.
+
+    >>> from mac_policy.operators.zeros import Zeros
+    >>> register_operator(Zeros).name
+    'zeros'
+    """
+    if not (isinstance(kind, type) and issubclass(kind, OperatorKind)):
+        raise ValueError(f"a kind of operator must be a subclass of mac_policy.OperatorKind, got {kind!r}")
+    if not hasattr(kind, "name"):
+        raise ValueError(f"{kind.__name__} must define the class attribute 'name'")
+    OPERATORS.register(kind.name, kind)
+    return kind
+
+
+def make_kind(name: str, settings: Mapping[str, Any] | None = None) -> OperatorKind:
+    """A kind with these settings, from a name that a user typed: registered, an entry point or ``module:Class``."""
+    found = register_operator(OPERATORS.find(name))
+    return from_mapping(found, settings or {}, f"{found.name} operator")
 
 
 def make_operator(
-    kind: str,
+    kind: str | OperatorKind,
     dims: OperatorDims,
     batch: int = 1,
     *,
     policy: Policy | str | Path | None = None,
     expert: ExpertFactory | None = None,
-    model: Any = None,
-    actions: NDArray[np.floating] | Sequence[NDArray[np.floating]] | None = None,
-    inner: str = "bc",
-    p: float = 0.3,
     space: spaces.Box | None = None,
+    **settings: Any,
 ) -> Operator:
     """An operator of `batch` environments.
 
-    bc: `policy` (of any kind, or its folder); expert: `expert`; sb3: `model` (or its checkpoint); replay:
-    `actions`; noisy, laggy, dropout: the operator named by `inner`, changed with probability `p` (noisy draws
-    from `space`).
+    kind: a name of `OPERATORS`, an entry point of the group ``mac_policy.operators``, or ``module:Class``
+    policy, expert, space: what some kinds need; bc a policy (of any kind, or its folder), expert a function that
+        makes the scripted expert, noisy the action space
+    settings: the fields of the kind
 
-    >>> make_operator("zeros", OperatorDims.parse(1, action_dim=2)).reset()
+    >>> from mac_policy import OperatorDims
+    >>> operator = make_operator("laggy", OperatorDims.parse(1, action_dim=2), inner="zeros", p=0.1)
+    >>> operator([0.0]).mask
+    array([ True, False])
     """
-    check_choice("operator", kind, OPERATORS)
-    if kind in WRAPPED:
-        check_choice("inner operator", inner, [name for name in OPERATORS if name not in WRAPPED])
-        whole = make_operator(inner, dims, batch, policy=policy, expert=expert, model=model, actions=actions)
-        if kind == "noisy":
-            return NoisyOperator(whole, p, _needed(space, kind, "space", "the action space"))
-        return {"laggy": LaggyOperator, "dropout": DropoutOperator}[kind](whole, p)
-    if kind == "bc":
-        policy = _needed(policy, kind, "policy", "a policy or its folder")
-        return PolicyOperator(policy if isinstance(policy, Policy) else load_policy(policy), dims, batch)
-    if kind == "expert":
-        factory: ExpertFactory = _needed(expert, kind, "expert", "a function that makes it for its environments")
-        return factory(dims)
-    if kind == "sb3":
-        return SB3Operator(_needed(model, kind, "model", "a model or its checkpoint"), dims, batch)
-    if kind == "replay":
-        return ReplayOperator(_needed(actions, kind, "actions", "recorded actions"), dims, batch)
-    return ZeroOperator(dims, batch)
-
-
-def _needed(value: Any, kind: str, name: str, what: str) -> Any:
-    if value is None:
-        raise ValueError(f"a {kind!r} operator needs {name}: {what}")
-    return value
+    chosen = make_kind(kind, settings) if isinstance(kind, str) else kind
+    ready = policy if policy is None or isinstance(policy, Policy) else load_policy(policy)
+    return chosen.make(dims, batch, Resources(space, ready, expert))

@@ -1,31 +1,36 @@
-"""A stable-baselines3 model as the operator, whether it learned all action dims or only those it holds."""
+"""A stable-baselines3 model as the operator, trained on all action dims or on the held ones alone."""
 
 from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice
 from mac_policy.operators.dims import OperatorDims
-from mac_policy.operators.operator import HoldingOperator
+from mac_policy.operators.file_kind import FileKind
+from mac_policy.operators.operator import HoldingOperator, Operator
+from mac_policy.operators.registry import Resources, register_operator
 
 ALGORITHMS = ("A2C", "DDPG", "PPO", "SAC", "TD3")
 
 
 class SB3Operator(HoldingOperator):
-    """Holds dims with the deterministic actions of a model, or of its checkpoint (a .zip; it holds pickles: load
-    only those you trust). A model with as many action dims as are held commands them in their listed order.
+    """Commands the deterministic actions of a model, or of its checkpoint, a .zip.
+
+    Checkpoints of stable-baselines3 hold pickles: load only those you trust. A model with as many action dims as are
+    held commands them in their listed order.
 
     >>> SB3Operator("runs/operator/ppo.zip", OperatorDims.parse([0], 2))   # doctest: +SKIP
     """
 
     def __init__(self, model: Any, dims: OperatorDims, batch: int = 1, algorithm: str | None = None) -> None:
-        """`algorithm`: PPO, SAC, ...; read from the checkpoint when not given."""
+        """algorithm: PPO, SAC, ...; by default read from the checkpoint"""
         super().__init__(dims, batch)
         self.model = load_model(model, algorithm) if isinstance(model, (str, Path)) else model
         shape = getattr(self.model.action_space, "shape", None)
@@ -54,8 +59,25 @@ class SB3Operator(HoldingOperator):
         return values
 
 
+@register_operator
+@dataclass(frozen=True)
+class SB3(FileKind):
+    """A stable-baselines3 model of all action dims, or of the held ones.
+
+    path: its checkpoint, a .zip
+    """
+
+    name: ClassVar[str] = "sb3"
+
+    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+        return SB3Operator(self.path, dims, batch)
+
+    def describe(self) -> str:
+        return f"a stable-baselines3 model ({self.path})"
+
+
 def load_model(path: str | Path, algorithm: str | None = None) -> Any:
-    """A stable-baselines3 model from its checkpoint."""
+    """Load a stable-baselines3 model from its checkpoint."""
     import stable_baselines3
 
     found = Path(path) if Path(path).exists() else Path(f"{path}.zip")
@@ -66,7 +88,7 @@ def load_model(path: str | Path, algorithm: str | None = None) -> Any:
 
 
 def algorithm_of(path: Path) -> str:
-    """The algorithm that wrote a checkpoint, by the settings it alone has."""
+    """The algorithm that wrote a checkpoint, told by the settings that it alone has."""
     try:
         with zipfile.ZipFile(path) as archive:
             data = json.loads(archive.read("data"))

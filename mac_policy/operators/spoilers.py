@@ -1,25 +1,29 @@
-"""What goes wrong with operators: noise, lag, letting go. Each wraps another operator."""
+"""Spoilers: each wraps an operator and makes it worse, by noise, lag or letting go."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.common.checks import is_number
+from mac_policy.common.checks import check_choice, is_number
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Command, Operator, random_stream
+from mac_policy.operators.registry import OPERATORS, OperatorKind, Resources, make_kind, register_operator
 
 
-class WrappedOperator(Operator):
-    """Changes what another operator commands; every row draws the same number of random values at each step."""
+class SpoiledOperator(Operator):
+    """Changes the commands of another operator; every row draws the same number of random values at each step."""
 
     name: str
 
     def __init__(self, inner: Operator, p: float) -> None:
-        if not is_number(p) or not 0 <= p <= 1:
-            raise ValueError(f"p of a {self.name} operator must be a probability in [0, 1], got {p!r}")
+        _check_p(f"p of a {self.name} operator", p)
         super().__init__(inner.action_dim, inner.batch)
         self.inner, self.p = inner, float(p)
         self._streams = [random_stream(self.name, 0) for _ in range(self.batch)]
@@ -38,8 +42,8 @@ class WrappedOperator(Operator):
         """hit (B,): true with probability p; draws (B, n): uniform in [0, 1)."""
 
 
-class NoisyOperator(WrappedOperator):
-    """At each step, with probability p, a uniformly random action in the dims it holds."""
+class NoisyOperator(SpoiledOperator):
+    """At each step, with probability p, commands a uniformly random action in the held dims."""
 
     name = "noisy"
 
@@ -54,8 +58,8 @@ class NoisyOperator(WrappedOperator):
         return Command(np.where(hit[:, None], random, command.values), command.mask)
 
 
-class LaggyOperator(WrappedOperator):
-    """At each step, with probability p, its last command once more, values and dims; an episode begins afresh."""
+class LaggyOperator(SpoiledOperator):
+    """At each step, with probability p, repeats its last command of the episode, values and mask."""
 
     name = "laggy"
 
@@ -78,9 +82,11 @@ class LaggyOperator(WrappedOperator):
         return Command(self._last.values.copy(), self._last.mask.copy())
 
 
-class DropoutOperator(WrappedOperator):
-    """Lets go of its dims now and then. At each step, with probability p, it lets go if it holds and takes hold
-    again if it has let go: both last 1/p steps on average. An episode begins with its dims held."""
+class DropoutOperator(SpoiledOperator):
+    """At each step, with probability p, lets go of its dims, or takes hold of them again where it has let go.
+
+    Holding and letting go last 1/p steps on average. An episode begins with the dims held.
+    """
 
     name = "dropout"
 
@@ -95,3 +101,110 @@ class DropoutOperator(WrappedOperator):
     def change(self, command: Command, hit: NDArray[np.bool_], draws: NDArray[np.float64]) -> Command:
         self._gone = self._gone ^ hit
         return Command(command.values, command.mask & ~self._gone[:, None])
+
+
+@dataclass(frozen=True)
+class Spoiler(OperatorKind):
+    """inner: the kind of operator that is spoiled
+    p: probability a step
+    path: the file of an inner operator that reads one
+    """
+
+    effect: ClassVar[str]
+    """In words, with a place for p."""
+
+    inner: str | OperatorKind = "bc"
+    p: float = 0.3
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_p("operator.p", self.p)
+        object.__setattr__(self, "inner", self._inner())
+
+    def _inner(self) -> OperatorKind:
+        """The kind that `inner` names, made once, so that worker processes look up no name."""
+        if not isinstance(self.inner, str):
+            return self.inner
+        if (self.inner not in OPERATORS and ":" not in self.inner) or issubclass(OPERATORS.find(self.inner), Spoiler):
+            check_choice("inner operator", self.inner, [k for k, v in OPERATORS.items() if not issubclass(v, Spoiler)])
+        return make_kind(self.inner, {} if self.path is None else {"path": self.path})
+
+    @property
+    def whole(self) -> OperatorKind:
+        """The kind of operator that is spoiled."""
+        return self._inner()
+
+    @abstractmethod
+    def spoiled(self, inner: Operator, resources: Resources) -> Operator:
+        """The inner operator, made worse."""
+
+    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+        return self.spoiled(self.whole.make(dims, batch, resources), resources)
+
+    def describe(self) -> str:
+        return f"{self.whole.describe()}, {self.effect.format(self.p)}"
+
+    @property
+    def needs(self) -> Sequence[str]:  # type: ignore[override]
+        return self.whole.needs
+
+    @property
+    def acts_alone(self) -> bool:  # type: ignore[override]
+        return self.whole.acts_alone
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.whole.name}, p={self.p:g}"
+
+    def identity(self) -> dict[str, Any]:
+        found = super().identity()
+        del found["path"]
+        return found | {"inner": self.whole.identity()}
+
+    def check(self, dims: OperatorDims, space: spaces.Box) -> None:
+        self.whole.check(dims, space)
+
+
+@register_operator
+@dataclass(frozen=True)
+class Noisy(Spoiler):
+    """At each step, with probability p, a random action in the held dims."""
+
+    name: ClassVar[str] = "noisy"
+    effect: ClassVar[str] = "at each step with probability {:g} a random action instead"
+
+    @property
+    def needs(self) -> Sequence[str]:  # type: ignore[override]
+        return (*self.whole.needs, "space")
+
+    def spoiled(self, inner: Operator, resources: Resources) -> Operator:
+        return NoisyOperator(inner, self.p, self.require(resources, "space"))
+
+
+@register_operator
+@dataclass(frozen=True)
+class Laggy(Spoiler):
+    """At each step, with probability p, the last command once more."""
+
+    name: ClassVar[str] = "laggy"
+    effect: ClassVar[str] = "at each step with probability {:g} its last command again"
+
+    def spoiled(self, inner: Operator, resources: Resources) -> Operator:
+        return LaggyOperator(inner, self.p)
+
+
+@register_operator
+@dataclass(frozen=True)
+class Dropout(Spoiler):
+    """At each step, with probability p, lets go of its dims or takes hold of them again."""
+
+    name: ClassVar[str] = "dropout"
+    effect: ClassVar[str] = "letting go and taking hold again with probability {:g} a step"
+
+    def spoiled(self, inner: Operator, resources: Resources) -> Operator:
+        return DropoutOperator(inner, self.p)
+
+
+def _check_p(name: str, p: Any) -> None:
+    if not is_number(p) or not 0 <= p <= 1:
+        raise ValueError(f"{name} must be a probability in [0, 1], got {p!r}")

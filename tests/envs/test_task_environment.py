@@ -11,11 +11,13 @@ from envs.kitchen.rendering import first_working_backend
 from envs.task_environment import TaskEnvironment, TaskExpert
 from mac_policy.evaluation.group import Job, run_job
 from mac_policy.evaluation.rollout import Rollout
-from mac_policy.evaluation.teams import SavedPolicy, Team
+from mac_policy.evaluation.teams import Team
 from mac_policy.operators.choice import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.registry import make_policy
+from mac_policy.policies.saved import SavedPolicy
 from mac_policy.policies.spaces import Spaces
 
 
@@ -33,7 +35,7 @@ def test_the_real_kitchen_with_its_expert_and_a_policy(tmp_path):
     policy = make_policy("mac", Spaces.of(made.observation_space, made.action_space), {"width": 8, "query_width": 8})
     filler = SavedPolicy.of(save_policy(policy, tmp_path / "mac-s0"))
     dims = OperatorDims.parse([0, 4, 8], 9)
-    expert = OperatorChoice("expert", dims, expert=TaskExpert("kitchen-complete"))
+    expert = OperatorChoice(make_kind("expert"), dims, expert=TaskExpert("kitchen-complete"))
     what = Rollout(env, 2, together=2)
     records = run_job(what, Job(Team("operator+mac", 0, filler, expert), "0", 0, 2))
     assert [record.steps for record in records] == [5, 5]

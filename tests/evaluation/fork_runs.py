@@ -7,6 +7,7 @@ from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.operators.choice import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.normalizer import Normalizer
 from tests.training.helpers import demonstrations, small
@@ -33,7 +34,7 @@ def save_all(root, seeds=(0,)):
 
 
 def operator(kind="expert", dims=1, **settings):
-    return OperatorChoice(kind, OperatorDims.parse(dims, 2), expert=TaskExpert("fork"), **settings)
+    return OperatorChoice(make_kind(kind, settings), OperatorDims.parse(dims, 2), expert=TaskExpert("fork"))
 
 
 def teams(root, *arms, seeds=(0,), acting=None, **settings):

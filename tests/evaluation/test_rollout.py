@@ -10,9 +10,9 @@ from mac_policy.evaluation import rollout as rollout_module
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.group import Job, run_job
 from mac_policy.evaluation.rollout import outdated, roll_out
-from mac_policy.evaluation.teams import SavedPolicy
-from mac_policy.operators.operator import PolicyOperator
+from mac_policy.operators.trained import PolicyOperator
 from mac_policy.policies.checkpoint import load_policy
+from mac_policy.policies.saved import SavedPolicy
 from tests.evaluation.fork_runs import FORK, operator, rollout, save_all, save_run, teams
 
 QUIET = Console(quiet=True)

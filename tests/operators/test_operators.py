@@ -5,10 +5,12 @@ import pytest
 import stable_baselines3 as sb3
 from gymnasium import spaces
 
-from mac_policy.operators.operator import PolicyOperator, ReplayOperator, ZeroOperator
 from mac_policy.operators.registry import OPERATORS, make_operator
+from mac_policy.operators.replay import ReplayOperator
 from mac_policy.operators.sb3 import SB3Operator, algorithm_of
 from mac_policy.operators.spoilers import DropoutOperator, LaggyOperator, NoisyOperator
+from mac_policy.operators.trained import PolicyOperator
+from mac_policy.operators.zeros import ZeroOperator
 from mac_policy.policies.checkpoint import save_policy
 from tests.evaluation.small_environments import Counting, Line, held
 from tests.policies.conftest import ACTION, OBSERVATION, SPACES, make
@@ -26,7 +28,11 @@ def build(kind, batch, dims="random-2"):
         return wrap.get(kind, lambda: DropoutOperator(inner, 0.3))()
     if kind == "bc-chunks":
         return PolicyOperator(make("bc", history=2, horizon=3, execute=2), dims, batch)
-    return make_operator(kind, dims, batch, policy=make("bc"), actions=RECORDINGS)
+    return (
+        ReplayOperator(RECORDINGS, dims, batch)
+        if kind == "replay"
+        else make_operator(kind, dims, batch, policy=make("bc"))
+    )
 
 
 KINDS = ["bc", "bc-chunks", "noisy", "laggy", "dropout", "zeros", "replay"]
@@ -238,6 +244,9 @@ def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path):
 
 def test_the_registry_makes_every_kind(models, tmp_path):
     folder = save_policy(make("bc"), tmp_path / "bc")
+    np.savez(tmp_path / "actions.npz", *RECORDINGS)
+    settings = {"sb3": {"path": models["full"][1]}, "replay": {"path": tmp_path / "actions.npz"}}
+    assert set(OPERATORS) == {"bc", "expert", "noisy", "laggy", "dropout", "zeros", "replay", "sb3"}
     for kind in OPERATORS:
         operator = make_operator(
             kind,
@@ -245,9 +254,8 @@ def test_the_registry_makes_every_kind(models, tmp_path):
             BATCH,
             policy=folder,
             expert=lambda dims: ZeroOperator(dims, BATCH),
-            model=models["full"][0],
-            actions=RECORDINGS,
             space=SPACES.action,
+            **settings.get(kind, {}),
         )
         operator.reset(seeds=np.arange(BATCH))
         assert operator(observations(1, BATCH)[0]).mask.shape == (BATCH, ACTION)

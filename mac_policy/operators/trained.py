@@ -1,0 +1,59 @@
+"""A trained policy as the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.operator import HoldingOperator, Operator
+from mac_policy.operators.registry import OperatorKind, Resources, register_operator
+from mac_policy.policies.policy import Policy
+
+
+class PolicyOperator(HoldingOperator):
+    """Commands the deterministic actions of a policy in the held dims.
+
+    >>> PolicyOperator(load_policy("runs/kitchen-mixed/bc-s0"), dims, batch=8)   # doctest: +SKIP
+    """
+
+    def __init__(self, policy: Policy, dims: OperatorDims, batch: int = 1) -> None:
+        super().__init__(dims, batch)
+        if policy.action_dim != dims.action_dim:
+            raise ValueError(
+                f"the operator's policy gives {policy.action_dim} action dims, operator_dims are for {dims.action_dim}"
+            )
+        self.policy = policy
+        self._generator = torch.Generator().manual_seed(0)
+        self._state = policy.initial_state(batch)
+
+    def begin(self, rows: NDArray[np.bool_], seeds: NDArray[np.int64]) -> None:
+        super().begin(rows, seeds)
+        self._state = self._state.reset(rows)
+
+    def values(self, observations: NDArray[np.float32]) -> NDArray[np.floating]:
+        actions, self._state = self.policy.step(
+            observations, self._state, deterministic=True, generator=self._generator
+        )
+        return actions
+
+
+@register_operator
+@dataclass(frozen=True)
+class Trained(OperatorKind):
+    """A trained behaviour-cloning policy (of any kind where `make_operator` is handed one)."""
+
+    name: ClassVar[str] = "bc"
+    needs: ClassVar[Sequence[str]] = ("policy",)
+    acts_alone: ClassVar[bool] = True
+
+    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+        return PolicyOperator(self.require(resources, "policy"), dims, batch)
+
+    def describe(self) -> str:
+        return "a behaviour-cloning policy"
