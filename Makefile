@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 TEST_DATA := $(or $(MAC_DATA),$(wildcard $(abspath ../shared/data)))
 DEMO := runs/demo
 
-.PHONY: help setup demo test test-slow coverage check fmt clean
+.PHONY: help setup demo test test-slow coverage check docs fmt clean
 
 help:
 	@echo "make setup      create .venv with the pinned versions"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-slow  the tests marked slow: full-size networks"
 	@echo "make coverage   the test suite with line coverage of mac_policy"
 	@echo "make check      formatting, lint and types"
+	@echo "make docs       build the documentation site in site/"
 	@echo "make fmt        format and fix what can be fixed"
 	@echo "make clean      remove .venv and caches"
 
@@ -54,9 +55,18 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Only installing what builds the site needs the network; the site itself refers to nothing outside of it.
+$(VENV)/.docs-installed: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs-installed
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 fmt: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache
