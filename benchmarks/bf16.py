@@ -15,12 +15,13 @@ import torch
 from gymnasium import spaces
 from lightning_fabric import Fabric
 
-from envs.demonstrations import load_demonstrations
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies.fit import Trainer
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
+from mac_policy.tasks import TASKS
 from mac_policy.training.settings import TrainSettings, has_bf16
 
 FABRIC = {"fp32": "32-true", "bf16": "bf16-mixed"}
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("--out", default="runs/bf16")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    demos = load_demonstrations(options.task)
+    demos = TASKS.find(options.task).load_demonstrations()
     found = measure({precision: make_trainer(demos, precision, options) for precision in FABRIC}, options.steps)
     fastest = found["fp32"]["fastest_step"] / found["bf16"]["fastest_step"]
     ratio = found["fp32"]["seconds_per_step"] / found["bf16"]["seconds_per_step"]

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from envs.task_environment import TaskEnvironment
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy.common.checks import check_choice
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.episode_store import EpisodeStore
@@ -34,6 +34,7 @@ from mac_policy.evaluation.rollout import Results, Rollout, roll_out
 from mac_policy.evaluation.teams import Team
 from mac_policy.policies.checkpoint import CheckpointError, read_config
 from mac_policy.policies.saved import SavedPolicy
+from mac_policy.tasks import TASKS, Task
 
 
 class Job(NamedTuple):
@@ -62,7 +63,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--task", help="[the name of the folder that holds the runs]")
     parser.add_argument("--episodes", type=int, default=50)
     parser.add_argument("--seed", type=int, default=10_000, help="of the first episode [10000]")
-    parser.add_argument("--start", choices=["official", "randomised"], default="official")
+    parser.add_argument("--start", help="of the kitchen's episodes: official or randomised")
     parser.add_argument("--decode", nargs="+", default=[], help="of MAC: mode, sample, mean, best")
     parser.add_argument("--temperature", nargs="+", type=float, default=[])
     parser.add_argument("--execute", nargs="+", type=int, default=[], help="planned steps to carry out")
@@ -147,26 +148,25 @@ def measure(jobs: list[Job], options: argparse.Namespace) -> dict[str, Any]:
     tasks = {options.task or job.folder.resolve().parent.name for job in jobs}
     if len(tasks) > 1:
         raise ValueError(f"these policies are for different tasks: {', '.join(sorted(tasks))}")
-    (task,) = tasks
+    options_of_task = {} if options.start is None else {"start": options.start}
+    task = TASKS.find(tasks.pop()).with_options(options_of_task)
     results = roll_out_all(jobs, task, options)
     dataset = read_config(jobs[0].folder)["dataset"]
-    goals = TaskEnvironment(task).goals
     return run_record(options.seed, dataset) | {
-        "task": task,
-        "start": options.start,
-        "arms": {arm: summarise(seeds, goals) for arm, seeds in results.items()},
+        "task": task.name,
+        "environment": task.identity(),
+        "description": task.describe(),
+        "arms": {arm: summarise(seeds, task.goals) for arm, seeds in results.items()},
         "paired": compare(results),
     }
 
 
-def roll_out_all(jobs: list[Job], task: str, options: argparse.Namespace) -> Results:
+def roll_out_all(jobs: list[Job], task: Task, options: argparse.Namespace) -> Results:
     """Every policy in the environment with the observations it was trained on."""
     sizes = {job.folder: read_config(job.folder)["spaces"]["observation"]["shape"][0] for job in jobs}
     found: Results = {}
     for size in dict.fromkeys(sizes.values()):
-        rollout = Rollout(
-            TaskEnvironment.seen_by(task, size, options.start), options.episodes, options.seed, options.envs
-        )
+        rollout = Rollout(task.environment_for(size), options.episodes, options.seed, options.envs)
         teams = [
             Team(job.arm, job.training_seed, SavedPolicy.of(job.folder, job.settings, options.weights))
             for job in jobs
@@ -186,9 +186,7 @@ def compare(results: Results) -> dict[str, Any]:
 
 def show(record: dict[str, Any]) -> None:
     dataset, console = record["dataset"], Console(highlight=False)
-    console.print(
-        f"{record['task']} alone, {record['start']} start; data: {dataset.get('name')} ({dataset.get('source')})"
-    )
+    console.print(f"{record['description']}; no operator; data: {dataset.get('name')} ({dataset.get('source')})")
     grids: list[Grid] = [reward_table(record["arms"]), task_table(record["arms"])]
     for grid in grids:
         console.print(grid.rich())

@@ -24,8 +24,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from envs.demonstrations import task_data
-from envs.task_environment import TaskEnvironment
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy.common.processes import map_processes
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
@@ -36,6 +35,7 @@ from mac_policy.operators.choice import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import read_config
+from mac_policy.tasks import TASKS, TaskEnvironment
 
 
 class Speed(NamedTuple):
@@ -110,9 +110,7 @@ def parse() -> argparse.Namespace:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     task = options.folder.name
-    space = task_data(task).action_space
-    if space is None:
-        raise ValueError(f"{task} has no environment of its own")
+    space = TASKS.find(task).make().action_space
     operator = OperatorChoice(make_kind("bc"), OperatorDims.parse(options.operator_dims, space.shape[0]))
     runs = Runs(options.folder.parent, task)
     teams = make_teams([parse_arm(name) for name in options.arms], [options.training_seed], runs, operator)
@@ -139,7 +137,7 @@ def in_worker(together: int, team: Team) -> Speed:
     torch.set_num_threads(1)
     assert team.filler is not None  # noqa: S101
     size = read_config(team.filler.folder)["spaces"]["observation"]["shape"][0]
-    make_env = Recording(TaskEnvironment.seen_by(Path(team.filler.folder).parent.name, size))
+    make_env = Recording(TASKS.find(Path(team.filler.folder).parent.name).environment_for(size))
     rollout = Rollout(make_env, together, together=together)
     job = Job(team, rollout.key(team), 0, together)
     run_job(rollout, job)  # what is slow the first time

@@ -1,25 +1,25 @@
-"""The environments: the Franka kitchen with its scripted demonstrator, and the teaching tasks.
+"""The environments: the Franka kitchen with its scripted demonstrator, and the fork, a small teaching task.
 
-Importing this package registers the kitchen's gymnasium ids (`mac_policy/kitchen-v0` takes `tasks=[...]`):
+Importing this package registers the tasks and the gymnasium ids (`mac_policy/kitchen-v0` takes `tasks=[...]`):
 
 >>> import gymnasium, envs
->>> env = gymnasium.make("mac_policy/kitchen-mixed-v0")  # or envs.kitchen.environment.make("kitchen-mixed")
+>>> env = gymnasium.make("mac_policy/kitchen-mixed-v0")  # or envs.kitchen.make("kitchen-mixed")
 """
 
 from gymnasium.envs.registration import register, registry
 
+from envs.fork.task import ForkTask
 from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS
+from envs.kitchen.task import KITCHENS
+from mac_policy.tasks import register_task
+
+for _task in (*KITCHENS, ForkTask()):
+    register_task(_task)
 
 _ENTRY_POINT = "envs.kitchen.environment:KitchenEnv"
-
-
-def _register_kitchen() -> None:
-    for name in (*GOAL_SETS, "kitchen"):
-        if (env_id := f"mac_policy/{name}-v0") not in registry:
-            kwargs = {"task": name} if name in GOAL_SETS else {}
-            register(env_id, entry_point=_ENTRY_POINT, kwargs=kwargs, max_episode_steps=MAX_EPISODE_STEPS)
-
-
-_register_kitchen()
+for _name in (*GOAL_SETS, "kitchen"):
+    if (_id := f"mac_policy/{_name}-v0") not in registry:
+        _kwargs = {"task": _name} if _name in GOAL_SETS else {}
+        register(_id, entry_point=_ENTRY_POINT, kwargs=_kwargs, max_episode_steps=MAX_EPISODE_STEPS)
 if "mac_policy/fork-v0" not in registry:
     register("mac_policy/fork-v0", entry_point="envs.fork.environment:Fork")

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from envs.demonstrations import task_data
-from envs.task_environment import TaskEnvironment, TaskExpert
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy.common.checks import check_choice, check_count, check_positive, is_number
 from mac_policy.evaluation.arms import ArmName, Runs, check_arms, check_seeds, make_teams, policies_of
 from mac_policy.evaluation.rollout import Rollout
@@ -22,6 +21,7 @@ from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import read_config
 from mac_policy.policies.decoding import KINDS
+from mac_policy.tasks import TASKS, Task, TaskEnvironment, TaskExpert
 
 NOT_IN_THE_NAME = ("workers", "video", "out", "runs")
 """Options that change no number."""
@@ -44,18 +44,18 @@ class Plan(NamedTuple):
 def make_plan(config: DictConfig) -> Plan:
     """Every setting is checked here, before anything is rolled out."""
     check_options(config)
-    task = config.task.name
-    where = start_of(config)
-    TaskEnvironment(task, **where)
-    space = task_data(task).action_space
+    task = task_of(config)
+    space = task.action_space if task.has_environment else None
     if space is None:
-        raise ValueError(f"task={task} has no environment of its own")
+        raise ValueError(
+            f"task={task.name} has no environment here: put an ActionFilter around yours, as the README shows"
+        )
     seeds = check_seeds(listed(config, "training_seeds"))
     settings = decoding(config)
-    runs = Runs(Path(str(config.runs)), task, renamed(config), settings)
+    runs = Runs(Path(str(config.runs)), task.name, renamed(config), settings)
     operators = {}
     for entry in several(config.operator_dims):
-        operator = make_operator(config, OperatorDims.parse(entry, space.shape[0]))
+        operator = make_operator(config, task, OperatorDims.parse(entry, space.shape[0]))
         operator.check(space)
         if str(operator.dims) in operators:
             raise ValueError(f"operator_dims = {config.operator_dims} asks for {operator.dims} twice")
@@ -63,7 +63,7 @@ def make_plan(config: DictConfig) -> Plan:
     names = listed(config, "arms") if config.arms is not None else runs.usual_arms(seeds, operator)
     arms = check_arms(names, runs)
     teams = {dims: make_teams(arms, seeds, runs, operator) for dims, operator in operators.items()}
-    env = environment(config, [team for column in teams.values() for team in column], where)
+    env = environment(task, [team for column in teams.values() for team in column])
     rollout = Rollout(env, config.episodes, config.seed, config.envs, config.max_change)
     return Plan(rollout, env, arms, teams, operators, seeds, settings, out_folder(config, operators))
 
@@ -89,8 +89,6 @@ def check_options(config: DictConfig) -> None:
             raise ValueError(
                 f"{name} must be the name of runs in {config.runs}/{config.task.name}, got {config[name]!r}"
             )
-    if config.task.name == "minari":
-        raise ValueError("task=minari has no environment here: put an ActionFilter around yours, as the README shows")
 
 
 def decoding(config: DictConfig) -> dict[str, Any]:
@@ -111,9 +109,10 @@ def renamed(config: DictConfig) -> dict[str, str]:
     return {kind: config[kind] for kind in ("mac", "bc") if config[kind] != kind}
 
 
-def make_operator(config: DictConfig, dims: OperatorDims) -> OperatorChoice:
+def make_operator(config: DictConfig, task: Task, dims: OperatorDims) -> OperatorChoice:
     settings: dict[str, Any] = OmegaConf.to_container(config.operator, resolve=True)  # type: ignore[assignment]
-    return OperatorChoice(make_kind(settings.pop("kind"), settings), dims, expert=TaskExpert(config.task.name))
+    expert = TaskExpert(task) if task.has_expert else None
+    return OperatorChoice(make_kind(settings.pop("kind"), settings), dims, expert=expert)
 
 
 def several(given: Any) -> list[Any]:
@@ -124,22 +123,19 @@ def several(given: Any) -> list[Any]:
     return [plain]
 
 
-def environment(config: DictConfig, teams: Sequence[Team], where: dict[str, Any]) -> TaskEnvironment:
+def environment(task: Task, teams: Sequence[Team]) -> TaskEnvironment:
     """The task's environment, seen as the policies were trained to see it."""
     policies = {policy.folder: policy for team in teams for policy in policies_of(team)}
     sizes = {folder: read_config(folder)["spaces"]["observation"]["shape"][0] for folder in policies}
     if len(set(sizes.values())) > 1:
         found = ", ".join(f"{folder}: {size}" for folder, size in sizes.items())
         raise ValueError(f"these policies see different numbers of observations: {found}")
-    task = config.task.name
-    if not sizes:
-        return TaskEnvironment(task, config.task.observation or "qpos", **where)
-    return TaskEnvironment.seen_by(task, next(iter(sizes.values())), **where)
+    return task.environment_for(next(iter(sizes.values()), None))
 
 
-def start_of(config: DictConfig) -> dict[str, Any]:
-    """The settings of the start, which only the kitchen has."""
-    return {key: config.task[key] for key in ("start", "joint_std") if key in config.task}
+def task_of(config: DictConfig) -> Task:
+    options: dict[str, Any] = OmegaConf.to_container(config.task, resolve=True)  # type: ignore[assignment]
+    return TASKS.find(options.pop("name")).with_options(options)
 
 
 def out_folder(config: DictConfig, operators: dict[str, OperatorChoice]) -> Path:

@@ -6,16 +6,17 @@ import hydra
 from _cli import clean_errors
 from omegaconf import DictConfig
 
-from envs.demonstrations import task_data
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.demonstrations.minari_write import Card
 from mac_policy.demonstrations.task_data import Scripted
+from mac_policy.tasks import TASKS
 
 
 @hydra.main(config_path="../configs", config_name="collect_demos", version_base=None)
 @clean_errors
 def main(config: DictConfig) -> None:
-    task = task_data(config.task.name, order=config.order)
+    task = TASKS.find(config.task.name).data.in_order(config.order)
     if task.scripted is None:
         raise ValueError(f"task={task.name} has no scripted demonstrator")
     if not isinstance(config.overwrite, bool):

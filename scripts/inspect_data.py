@@ -1,65 +1,58 @@
 """Show what a data set of demonstrations holds. `--help` explains each option."""
 
 from pathlib import Path
+from typing import Any
 
 import hydra
 from _cli import clean_errors
 from omegaconf import DictConfig
 from rich.console import Console
 
-from envs.demonstrations import TASKS, load_demonstrations
-from mac_policy.demonstrations.demonstrations import Demonstrations
+import envs  # noqa: F401  (registers the tasks)
+from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.inspection import action_histograms, completions_over_time, summary_tables
+from mac_policy.tasks import TASKS, MinariTask, Task
+from mac_policy.tasks.replay import film, save_film
 
 
 @hydra.main(config_path="../configs", config_name="inspect_data", version_base=None)
 @clean_errors
 def main(config: DictConfig) -> None:
-    demonstrations = _load(config)
+    task, data = _task(config)
+    demonstrations = task.load_demonstrations(**data)
     console = Console()
     for table in summary_tables(demonstrations):
         console.print(table)
     output = Path(config.out)
     output.mkdir(parents=True, exist_ok=True)
     action_histograms(demonstrations).savefig(output / "actions.png", dpi=120)
-    task = TASKS.get(str(config.dataset))
-    over_time = completions_over_time(demonstrations, task.completions if task else None)
+    over_time = completions_over_time(demonstrations, task.data.completions)
     over_time.savefig(output / "completions.png", dpi=120)
     if config.video is not None:
-        _film(demonstrations, config, output)
+        if not 0 <= config.video < len(demonstrations):
+            raise ValueError(f"video={config.video}: there are episodes 0 to {len(demonstrations) - 1}")
+        _film(task, demonstrations.episodes[config.video], config, output)
     print(output)
 
 
-def _load(config: DictConfig) -> Demonstrations:
-    name, data = str(config.dataset), config.data
+def _task(config: DictConfig) -> tuple[Task, dict[str, Any]]:
+    """The task and the options of its data; a Minari id, a folder or a file is the data of no named task."""
+    name, data = str(config.dataset), dict(config.data)
     if name in TASKS:
-        return load_demonstrations(
-            name,
-            source=data.source,
-            path=data.path,
-            observation=config.observation or "qpos",
-            outside=data.outside,
-            episodes=data.episodes,
-            order=data.order,
-        )
-    is_path = name.endswith((".hdf5", ".h5")) or Path(name).expanduser().exists()
-    path = name if is_path else None
-    return load_demonstrations("minari", dataset=name, source=data.source, path=path, outside=data.outside)
+        task = TASKS[name]
+        return task if config.observation is None else task.with_options(observation=config.observation), data
+    if name.endswith((".hdf5", ".h5")) or Path(name).expanduser().exists():
+        data["path"] = name
+    return MinariTask(dataset=name), data
 
 
-def _film(demonstrations: Demonstrations, config: DictConfig, output: Path) -> None:
-    from envs.kitchen.replay import make_for_replay, replay, save_film
-
-    if not 0 <= config.video < len(demonstrations):
-        raise ValueError(f"video={config.video}: there are episodes 0 to {len(demonstrations) - 1}")
+def _film(task: Task, episode: Episode, config: DictConfig, output: Path) -> None:
     if config.format not in ("mp4", "gif"):
         raise ValueError(f"format={config.format}: allowed are mp4 and gif")
-    env = make_for_replay(str(config.dataset), config.size)
-    frames, completed = replay(env, demonstrations.episodes[config.video])
-    env.close()
-    film = output / f"episode_{config.video}.{config.format}"
-    save_film(frames, str(film))
-    print(f"replay completed: {', '.join(completed) or 'nothing'}; film: {film}")
+    frames, completed = film(task, episode, config.size)
+    path = output / f"episode_{config.video}.{config.format}"
+    save_film(frames, str(path))
+    print(f"replay completed: {', '.join(completed) or 'nothing'}; film: {path}")
 
 
 if __name__ == "__main__":

@@ -50,12 +50,12 @@ def measure(config: DictConfig, plan: Plan, dims: str, folder: Path) -> dict[str
     say(*facts)
     results = rolled_out(config, plan, dims)
     record = run_record(config.seed, dataset_of(plan, dims)) | conditions(config, plan, dims)
-    record |= compare(results, plan.env.goals, [arm.name for arm in plan.arms if not arm.shared])
+    record |= compare(results, plan.env.task.goals, [arm.name for arm in plan.arms if not arm.shared])
     for grid in grids(record):
         CONSOLE.print(grid.rich())
     say(*notes(record))
     title = f"{config.task.name}, operator {plan.operators[dims].label}, dims {dims}"
-    pages = write_pages(folder, title, facts, record, plan.env.best)
+    pages = write_pages(folder, title, facts, record, plan.env.task.best_reward)
     say(*(f"{page.stem}: {page}" for page in pages))
     path = folder / "results.json"
     before = json.loads(path.read_text()).get("video") if path.exists() else None
@@ -87,10 +87,9 @@ def describe(config: DictConfig, plan: Plan, dims: str) -> list[str]:
         f"{found.get('episodes')} episodes, {found.get('steps')} steps)"
         for found in datasets(plan.teams[dims])
     ]
-    moved = "" if plan.env.start == "official" else f" (joints by {plan.env.joint_std:g} rad)"
     seeds = ", ".join(map(str, plan.training_seeds))
     return [
-        f"Task: {config.task.name} ({', '.join(plan.env.goals)}), {plan.env.start} start{moved}.",
+        f"Task: {plan.env.task.describe()}.",
         f"Operator: {plan.operators[dims].describe()}; it holds dims {dims}.",
         f"Policies trained on: {'; '.join(data) or 'none is needed'}.",
         f"Episodes: {config.episodes} an arm and training seed, from seed {config.seed} in every arm; "
@@ -123,7 +122,7 @@ def conditions(config: DictConfig, plan: Plan, dims: str) -> dict[str, Any]:
     operator = plan.operators[dims]
     return {
         "task": config.task.name,
-        "start": plan.env.start,
+        "start": plan.env.identity().get("start", "official"),
         "environment": plan.env.identity(),
         "operator": operator.identity() | {"description": operator.describe()},
         "operator_dims": dims,
@@ -169,7 +168,9 @@ def film(
         say("drawing the video (video=false skips it) ...")
         drawn = dataclasses.replace(plan.env, size=FILM_SIZE)
         try:
-            write_film(path, scenes, drawn, every=drawn.film_every, fps=drawn.film_fps, workers=config.workers)
+            write_film(
+                path, scenes, drawn, every=drawn.task.film_every, fps=drawn.task.film_fps, workers=config.workers
+            )
         except (RendererMissing, ImportError) as error:
             if config.video is True:
                 raise

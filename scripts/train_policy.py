@@ -13,7 +13,7 @@ from gymnasium import spaces
 from lightning_fabric import Fabric
 from omegaconf import DictConfig, OmegaConf
 
-from envs.demonstrations import load_demonstrations, task_data
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.settings import from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
@@ -21,6 +21,7 @@ from mac_policy.evaluation.arms import FILLER_SEED
 from mac_policy.policies.fit import TrainResult, train
 from mac_policy.policies.registry import POLICIES, make_policy, make_settings
 from mac_policy.policies.spaces import Spaces
+from mac_policy.tasks import TASKS, Task
 from mac_policy.training.divergence import TrainingDiverged
 from mac_policy.training.metrics import check_tensorboard
 from mac_policy.training.settings import TrainSettings
@@ -32,12 +33,13 @@ from mac_policy.training.setup import make_fabric
 def main(config: DictConfig) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     settings = check(config)
+    task = task_of(config)
     fabric = make_fabric(settings)
     with fabric.rank_zero_first():  # the first process may have to fetch or record the demonstrations
-        demos = load(config)
+        demos = task.load_demonstrations(**_plain(config.data))
     results = []
     for kind, seed in plan(list(config.train), config.seed):
-        results.append(train_one(config, kind, seed, demos, settings, fabric))
+        results.append(train_one(config, task, kind, seed, demos, settings, fabric))
     if fabric.is_global_zero:
         report(config, results)
 
@@ -61,41 +63,27 @@ def plan(kinds: list[str], seed: int) -> list[tuple[str, int]]:
     return [(kind, seed + FILLER_SEED * kinds[:i].count(kind)) for i, kind in enumerate(kinds)]
 
 
-def load(config: DictConfig) -> Demonstrations:
-    return load_demonstrations(
-        config.task.name,
-        dataset=config.task.get("dataset"),
-        source=config.data.source,
-        path=config.data.path,
-        observation=config.task.observation,
-        outside=config.data.outside,
-        episodes=config.data.episodes,
-        order=config.data.order,
-    )
+def task_of(config: DictConfig) -> Task:
+    options = _plain(config.task)
+    return TASKS.find(options.pop("name")).with_options(options)
 
 
 def train_one(
-    config: DictConfig, kind: str, seed: int, demos: Demonstrations, settings: TrainSettings, fabric: Fabric
+    config: DictConfig,
+    task: Task,
+    kind: str,
+    seed: int,
+    demos: Demonstrations,
+    settings: TrainSettings,
+    fabric: Fabric,
 ) -> TrainResult:
-    both = Spaces.of(spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32), action_space(config, demos))
-    policy = make_policy(kind, both, _plain(config[kind]), seed)
-    task = demos.source.name.replace("/", "-") if config.task.name == "minari" else config.task.name
-    folder = Path(config.runs) / task / f"{config.name or kind}-s{seed}"
+    observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
+    policy = make_policy(kind, Spaces.of(observed, task.action_space_of(demos)), _plain(config[kind]), seed)
+    folder = Path(config.runs) / task.folder_name(demos) / f"{config.name or kind}-s{seed}"
     try:
         return train(policy, demos, settings, folder, seed=seed, resume=config.resume, fabric=fabric)
     except TrainingDiverged as error:
         raise ValueError(str(error)) from error
-
-
-def action_space(config: DictConfig, demos: Demonstrations) -> spaces.Box:
-    """The task's, or for any other data set the one it was recorded with."""
-    known = task_data(config.task.name, config.task.get("dataset")).action_space
-    if known is not None:
-        return known
-    import minari
-
-    recorded: spaces.Box = minari.load_dataset(config.task.dataset).action_space
-    return recorded
 
 
 def report(config: DictConfig, results: list[TrainResult]) -> None:

@@ -18,6 +18,7 @@ MAY_IMPORT = {  # a room of the library: the rooms it may use
     "operators": {"common", "operators", "policies"},
     "filter": {"common", "filter", "operators", "policies"},
     "evaluation": {"common", "demonstrations", "evaluation", "filter", "operators", "policies"},
+    "tasks": {"common", "demonstrations", "operators", "tasks"},
     "rows": {"common", "core", "demonstrations", "policies", "rows", "training"},
 }
 ONLY_SCRIPTS = {"hydra", "omegaconf", "envs", "scripts", "benchmarks", "tests", "gymnasium_robotics", "mujoco"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -47,12 +48,14 @@ def collect_into_store(
         seed=scripted.seed,
         work=work,
         workers=workers,
-        demonstrator=str(scripted.card.extra.get(DEMONSTRATOR_KEY, "")),
+        demonstrator=scripted.demonstrator,
         console=console,
     )
     name = dataset_id.rpartition("/")[2]
     demonstrations = Demonstrations.of(episodes, name=name, kind="scripted")
-    written = write_minari(demonstrations, dataset_id, scripted.card, overwrite=overwrite)
+    extra = {DEMONSTRATOR_KEY: scripted.demonstrator} if scripted.demonstrator else {}
+    card = replace(scripted.card, extra={**scripted.card.extra, **extra})
+    written = write_minari(demonstrations, dataset_id, card, overwrite=overwrite)
     shutil.rmtree(work, ignore_errors=True)
     return written
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import nearest_hint
@@ -45,16 +46,21 @@ def read_minari(
     """
     folder = Path(dataset) if isinstance(dataset, Path) else _known(dataset)
     minari_set = _open(folder)
-    action_space = check_action_space(minari_set.action_space, str(folder))
+    space = check_action_space(minari_set.action_space, str(folder))
     chosen = flat_keys(minari_set.observation_space, keys)
     episodes = list(_episodes(minari_set, folder, chosen, select, completions))
-    bounded, _ = bound_actions(episodes, action_space.low, action_space.high, outside=outside, name=minari_set.id)
+    bounded, _ = bound_actions(episodes, space.low, space.high, outside=outside, name=minari_set.id)
     return Demonstrations.of(
         bounded,
         name=name or minari_set.id,
         kind=minari_set.storage.metadata.get(KIND_KEY, kind or "minari"),
         location=str(folder),
     )
+
+
+def action_space(folder: Path) -> spaces.Box:
+    """The action space that a Minari data set was recorded with."""
+    return check_action_space(_open(folder).action_space, str(folder))
 
 
 def _known(dataset_id: str) -> Path:

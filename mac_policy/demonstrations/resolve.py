@@ -25,7 +25,7 @@ from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.minari_read import read_minari
 from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, local_ids, local_path, store_root
 from mac_policy.demonstrations.remote import Unavailable, d4rl_folder, fetch_d4rl, fetch_minari, verify
-from mac_policy.demonstrations.task_data import TaskData
+from mac_policy.demonstrations.task_data import DEFAULT_ORDER, TaskData
 
 HDF5 = (".hdf5", ".h5")
 
@@ -42,6 +42,7 @@ def load(
     observation: str | None = None,
     outside: str = "clip",
     episodes: int | None = None,
+    order: str = DEFAULT_ORDER,
     console: Console | None = None,
 ) -> Demonstrations:
     """The demonstrations of a task, from the first place that has them.
@@ -51,8 +52,12 @@ def load(
     path: a Minari folder or a D4RL hdf5 file; nothing else is tried.
     observation: a view of the task; None keeps the observations whole.
     outside: 'clip' or 'refuse' actions outside the action space.
-    episodes: how many scripted demonstrations; None takes what is stored, or records the task's own number.
+    episodes: number of scripted demonstrations; None takes all that are stored, or records the task's own number.
+    order: of the goals within a scripted demonstration, a name of `Scripted.orders`.
     """
+    task = task.in_order(order)
+    if task.order != DEFAULT_ORDER and source != "scripted":
+        raise ValueError(f"data.order={order} is for scripted demonstrations: give data.source=scripted, not {source}")
     if episodes is not None and task.scripted is not None:
         task = replace(task, scripted=replace(task.scripted, episodes=check_count("episodes", episodes)))
     attempts = ORDERS[check_choice("data.source", source, ORDERS)]
@@ -180,8 +185,8 @@ def _scripted(task: TaskData, console: Console) -> Path:
 def _as_asked(demonstrations: Demonstrations, task: TaskData, folder: Path, episodes: int | None) -> Demonstrations:
     """The first `episodes` of a stored set: it may have been recorded long ago, with other settings."""
     renew = "`collect_demos.py task=... episodes=... overwrite=true` records it anew"
-    wanted = task.scripted.card.extra.get(DEMONSTRATOR_KEY) if task.scripted else None
-    stored = json.loads((folder / "data" / "metadata.json").read_text()).get(DEMONSTRATOR_KEY)
+    wanted = task.scripted.demonstrator if task.scripted else ""
+    stored = json.loads((folder / "data" / "metadata.json").read_text()).get(DEMONSTRATOR_KEY, "")
     if wanted != stored:
         warnings.warn(f"{task.scripted_id} was recorded by another version of the demonstrator; {renew}", stacklevel=3)
     if episodes is None or episodes == len(demonstrations):

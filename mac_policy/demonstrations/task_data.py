@@ -1,9 +1,9 @@
-"""What the loaders need to know of a task, as data. The tasks themselves are defined elsewhere."""
+"""Where the demonstrations of a task are looked for and how they are read, as data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -11,8 +11,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice
+from mac_policy.common.digest import modules_sha256
 from mac_policy.demonstrations.episode import Completions, Episode
 from mac_policy.demonstrations.minari_write import Card
+
+DEFAULT_ORDER = "default"
 
 
 class Recorder(Protocol):
@@ -40,6 +43,15 @@ class Scripted:
     episodes: int = 400
     seed: int = 0
     card: Card = field(default_factory=Card)
+    orders: Mapping[str, Recorder] = field(default_factory=dict)
+    """Recorders of other orders of the goals than `record`'s, by name."""
+    modules: tuple[str, ...] = ()
+    """Modules whose code decides the recorded bytes."""
+
+    @property
+    def demonstrator(self) -> str:
+        """What tells one version of the demonstrator from another; '' where no module is named."""
+        return modules_sha256(*self.modules) if self.modules else ""
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,10 @@ class TaskData:
     published_kind: str | None = None
     """What the published data are ('human'), for files that do not say."""
     scripted: Scripted | None = None
-    scripted_variant: str = ""
-    """Tells one way of demonstrating the task from another in the name of the stored set."""
+    order: str = DEFAULT_ORDER
+    """Of the goals within a scripted demonstration; see `in_order`."""
     completions: Completions | None = None
-    """For sources that do not say what was completed; takes the observations of any view."""
+    """For sources that do not say which goals were completed; takes the observations of any view."""
 
     @property
     def has_published(self) -> bool:
@@ -72,8 +84,17 @@ class TaskData:
     @property
     def scripted_id(self) -> str:
         """The Minari id of the built-in scripted demonstrations."""
-        variant = f"-{self.scripted_variant}" if self.scripted_variant else ""
+        variant = "" if self.order == DEFAULT_ORDER else f"-{self.order}"
         return f"mac-policy/{self.name}{variant}-scripted-v0"
+
+    def in_order(self, order: str) -> TaskData:
+        """The same with scripted demonstrations in another order of the goals, which are stored as another set."""
+        if order == self.order:
+            return self
+        if self.scripted is None or not self.scripted.orders:
+            raise ValueError(f"data.order={order}: the demonstrations of {self.name} have one order alone")
+        check_choice("data.order", order, (DEFAULT_ORDER, *self.scripted.orders))
+        return replace(self, scripted=replace(self.scripted, record=self.scripted.orders[order]), order=order)
 
     def select(self, view: str | None) -> Callable[[int], NDArray[np.int64]] | None:
         """From a source's width to the columns of `view`; None keeps every column."""

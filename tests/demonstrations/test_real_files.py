@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.demonstrations import kitchen_completions, task_data
+from envs.kitchen.completions import kitchen_completions
+from envs.kitchen.task import KitchenTask
 from mac_policy.common.digest import file_sha256
 from mac_policy.demonstrations import read_d4rl, read_minari, write_minari
 from mac_policy.demonstrations.resolve import load
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_the_official_file_is_the_published_one():
-    assert file_sha256(COMPLETE) == task_data("kitchen-complete").official.sha256
+    assert file_sha256(COMPLETE) == KitchenTask("kitchen-complete").data.official.sha256
 
 
 @pytest.mark.parametrize("ends", ["auto", "flags", "jumps"])
@@ -48,7 +49,7 @@ def test_the_relay_file_has_its_episodes(ends):
     ],
 )
 def test_every_episode_completes_what_its_file_is_named_after(path, tasks):
-    select = task_data("kitchen-complete").select("qpos")
+    select = KitchenTask("kitchen-complete").data.select("qpos")
     demos = read_d4rl(path, select=select, completions=kitchen_completions)
     assert demos.observation_dim == 30
     assert all(set(episode.completed) == tasks for episode in demos.episodes)
@@ -56,7 +57,7 @@ def test_every_episode_completes_what_its_file_is_named_after(path, tasks):
 
 def test_the_completions_agree_with_the_rewards_of_the_official_file():
     """There the reward of a step is the number of tasks done so far."""
-    demos = read_d4rl(COMPLETE, select=task_data("kitchen-complete").select("qpos"))
+    demos = read_d4rl(COMPLETE, select=KitchenTask("kitchen-complete").data.select("qpos"))
     for episode in demos.episodes:
         done = np.array(list(kitchen_completions(episode.observations).values()))
         counted = (done[:, None] <= np.arange(len(episode))).sum(axis=0)
@@ -76,11 +77,11 @@ def test_from_d4rl_over_minari_no_bit_changes(tmp_path, monkeypatch):
 
 def test_the_task_finds_the_file_in_its_folder(monkeypatch):
     monkeypatch.setenv("MAC_DATA", DATA)
-    demos = load(task_data("kitchen-complete"), source="human", observation="qpos")
+    demos = load(KitchenTask("kitchen-complete").data, source="human", observation="qpos")
     assert (demos.source.kind, demos.steps, demos.observation_dim) == ("human", 3680, 30)
 
 
 def test_velocities_are_not_to_be_had_from_d4rl(monkeypatch):
     monkeypatch.setenv("MAC_DATA", DATA)
     with pytest.raises(ValueError, match=r"observation=full .* 59 values an observation, this one has 60"):
-        load(task_data("kitchen-complete"), observation="full")
+        load(KitchenTask("kitchen-complete").data, observation="full")

@@ -9,8 +9,7 @@ from gymnasium import spaces
 from rich.console import Console
 
 from mac_policy.common.digest import file_sha256
-from mac_policy.demonstrations import Card, OfficialFile, Scripted, TaskData, remote, resolve, write_minari
-from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY
+from mac_policy.demonstrations import OfficialFile, Scripted, TaskData, remote, resolve, write_minari
 from mac_policy.demonstrations.remote import Unavailable
 from mac_policy.demonstrations.resolve import ScriptedStandIn, load
 from tests.demonstrations.helpers import make_demonstrations, record, write_d4rl
@@ -165,15 +164,14 @@ def test_as_many_scripted_episodes_as_asked_for(task, console):
 
 def test_a_stored_set_of_another_demonstrator_is_said(task, console):
     def by(demonstrator):
-        scripted = replace(task.scripted, card=Card(extra={DEMONSTRATOR_KEY: demonstrator}))
-        return replace(task, scripted=scripted)
+        return replace(task, scripted=replace(task.scripted, modules=(demonstrator,)))
 
-    load(by("a"), source="scripted", console=console)
+    load(by("mac_policy.common"), source="scripted", console=console)
     with pytest.warns(UserWarning, match=r"made-up-scripted-v0 was recorded by another version.*overwrite=true"):
-        load(by("b"), source="scripted", console=console)
+        load(by("mac_policy.core"), source="scripted", console=console)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        load(by("a"), source="scripted", console=console)
+        load(by("mac_policy.common"), source="scripted", console=console)
 
 
 def test_an_unknown_source_names_the_nearest(task, console):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from envs.task_environment import TaskEnvironment, TaskExpert
+from envs.fork.task import ForkTask
 from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.operators.choice import OperatorChoice
@@ -10,9 +10,10 @@ from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.normalizer import Normalizer
+from mac_policy.tasks import TaskExpert
 from tests.training.helpers import demonstrations, small
 
-FORK = TaskEnvironment("fork")
+FORK = ForkTask().environment_for()
 
 
 def save_run(root, kind, seed, name=None, **settings):
@@ -34,7 +35,7 @@ def save_all(root, seeds=(0,)):
 
 
 def operator(kind="expert", dims=1, **settings):
-    return OperatorChoice(make_kind(kind, settings), OperatorDims.parse(dims, 2), expert=TaskExpert("fork"))
+    return OperatorChoice(make_kind(kind, settings), OperatorDims.parse(dims, 2), expert=TaskExpert(ForkTask()))
 
 
 def teams(root, *arms, seeds=(0,), acting=None, **settings):

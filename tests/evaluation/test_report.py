@@ -6,7 +6,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
-from envs.task_environment import TaskEnvironment
+from envs.fork.task import ForkTask
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
 from mac_policy.evaluation.group import Job, run_job
 from mac_policy.evaluation.report.drawing import OPERATOR, POLICY, draw_commands
@@ -14,6 +14,7 @@ from mac_policy.evaluation.report.figures import reward_figure, task_figure
 from mac_policy.evaluation.report.film import Scene, render_scene, tile, write_film
 from mac_policy.evaluation.report.record import compare, grids, notes, write_pages
 from mac_policy.evaluation.report.summary import best_arm, difference, differences, summarise
+from mac_policy.tasks import TaskEnvironment
 from tests.evaluation.fork_runs import rollout, save_all, teams
 
 TASKS = ("kettle", "microwave")
@@ -174,7 +175,7 @@ def test_the_film_shows_one_episode_of_each_arm(tmp_path):
     scenes = [
         Scene(team.arm, run_job(what, Job(team, "0", 0, 1))[0]) for team in teams(runs, "operator+mac", "mac", "zeros")
     ]
-    drawn = TaskEnvironment("fork", size=240)
+    drawn = TaskEnvironment(ForkTask(), size=240)
     panel = render_scene(drawn, 1, scenes[0])
     assert len(panel) == scenes[0].record.steps
     assert len(render_scene(drawn, 4, scenes[0])) == math.ceil((scenes[0].record.steps - 1) / 4) + 1

@@ -11,7 +11,7 @@ import imageio.v3 as iio
 import pytest
 
 from envs.kitchen import rendering as kitchen_rendering
-from envs.task_environment import TaskEnvironment
+from envs.kitchen.task import KitchenTask
 from tests.evaluation.fork_runs import save_all
 from tests.scripts.helpers import ROOT, run_script
 
@@ -184,7 +184,7 @@ def test_without_opengl_it_goes_on_and_names_the_package(tmp_path, monkeypatch, 
     monkeypatch.setattr(kitchen_rendering, "first_working_backend", lambda: None)
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     record = SimpleNamespace(key="k", seed=0, actions=((0.0,) * 9,), masks=("0" * 9,))
-    plan = SimpleNamespace(env=TaskEnvironment("kitchen-complete"))
+    plan = SimpleNamespace(env=KitchenTask("kitchen-complete").environment_for())
     arguments = plan, {"mac": {0: [record]}}, tmp_path, None
     assert shared_autonomy.film(SimpleNamespace(video="auto", workers=1), *arguments) is None
     assert "no video: rendering needs OpenGL" in capsys.readouterr().out.replace("\n", " ")

@@ -1,0 +1,153 @@
+"""The kitchen as tasks: one for each set of goals that demonstrations are published for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from envs.kitchen.completions import VIEWS, kitchen_completions
+from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
+from mac_policy.common.checks import check_choice, is_number
+from mac_policy.demonstrations import Card, Episode, OfficialFile, Scripted, TaskData
+from mac_policy.tasks import Task
+from mac_policy.tasks.task import Environment
+
+if TYPE_CHECKING:
+    from mac_policy.operators.dims import OperatorDims
+    from mac_policy.operators.operator import Operator
+
+D4RL_URL = "http://rail.eecs.berkeley.edu/datasets/offline_rl/kitchen/"
+OFFICIAL = {
+    "kitchen-complete": (
+        "mini_kitchen_microwave_kettle_light_slider-v0.hdf5",
+        "cd797c38cd52dfbe3f960cef73935cc724847abd189e47a703a7a2315ed60a81",
+    ),
+    "kitchen-mixed": (
+        "kitchen_microwave_kettle_bottomburner_light-v0.hdf5",
+        "a30382a50278fdaea2e2d88e5f2836a95bcf9b581d252617872fd6537302721b",
+    ),
+    "kitchen-partial": (
+        "kitchen_microwave_kettle_light_slider-v0.hdf5",
+        "57bfd9c5fe88a7cf702bbaf8b7cd800d30cd869e7f73416007238d26cd859800",
+    ),
+}
+DEMONSTRATOR = ("control", "demonstrator", "environment", "orders", "strokes", "start", "stroke", "goals")
+SIZE_OF_VIEW = {30: "qpos", 59: "full"}
+
+
+@dataclass(frozen=True)
+class KitchenTask(Task):
+    """The Franka kitchen with a set of goals.
+
+    observation: qpos (30 positions, which every source has) or full (59 values with velocities, not in D4RL files)
+    start: official (the environment's one start) or randomised (see `envs.kitchen.start`)
+    joint_std: rad, of a randomised start
+    """
+
+    observation: str = "qpos"
+    start: str = "official"
+    joint_std: float = 0.05
+
+    modules = ("envs.kitchen",)
+    film_every = 3  # the steps are many, and slow to draw
+
+    def __post_init__(self) -> None:
+        check_choice("task", self.name, OFFICIAL)
+        check_choice("task.observation", self.observation, VIEWS)
+        check_choice("task.start", self.start, ("official", "randomised"))
+        if not is_number(self.joint_std) or not self.joint_std >= 0:
+            raise ValueError(f"task.joint_std must be a number of radians >= 0, got {self.joint_std!r}")
+
+    @property
+    def data(self) -> TaskData:
+        return kitchen_data(self.name)
+
+    @property
+    def view(self) -> str:
+        return self.observation
+
+    @property
+    def goals(self) -> tuple[str, ...]:
+        return goal_tasks(self.name)
+
+    def seen_by(self, observation_dim: int) -> KitchenTask:
+        return self.with_options(observation=SIZE_OF_VIEW.get(observation_dim, "qpos"))
+
+    def make(self, size: int | None = None) -> Environment:
+        from envs.kitchen.environment import make
+
+        if size is None:
+            return make(self.name, self.observation, self.start, self.joint_std)
+        from envs.kitchen.film import QuickRender
+
+        drawn = {"render_mode": "rgb_array", "width": size, "height": size}
+        return QuickRender(make(self.name, self.observation, self.start, self.joint_std, **drawn))
+
+    def reset_options(self, episode: Episode) -> dict[str, Any] | None:
+        """Start from the first observed positions at rest: a replay drifts from what was recorded."""
+        columns = VIEWS["qpos"].get(episode.observations.shape[1])
+        return None if columns is None else {"qpos": episode.observations[0, columns]}
+
+    def expert(self, environments: Sequence[Environment], dims: OperatorDims) -> Operator:
+        from envs.kitchen.operator import ExpertOperator
+
+        return ExpertOperator(environments, dims, self.name)
+
+    def describe(self) -> str:
+        moved = "" if self.start == "official" else f" (joints by {self.joint_std:g} rad)"
+        return f"{super().describe()}, {self.start} start{moved}"
+
+    def identity(self) -> dict[str, Any]:
+        found = super().identity() | {"steps": MAX_EPISODE_STEPS}
+        if self.start == "official":
+            del found["joint_std"]
+        return found
+
+
+@functools.cache
+def kitchen_data(name: str) -> TaskData:
+    """Where the demonstrations of a set of goals are published, and how scripted ones are recorded."""
+    file_name, sha256 = OFFICIAL[name]
+    box = spaces.Box(-1.0, 1.0, (9,), np.float32)
+    card = Card(
+        description=f"Scripted demonstrations of {name} ({', '.join(GOAL_SETS[name])}) in FrankaKitchen-v1. "
+        "Labels are the demonstrator's clean actions; infos/executed_actions are those executed, with noise.",
+        algorithm="scripted demonstrator with DART-like collection noise",
+        author=("mac_policy contributors",),
+        requirements=("gymnasium-robotics>=1.4", "mujoco>=3.3,<3.12"),
+        env_spec=gymnasium.spec(f"mac_policy/{name}-v0"),
+        action_space=box,
+    )
+    return TaskData(
+        name=name,
+        action_space=box,
+        views=VIEWS,
+        minari_id=f"D4RL/kitchen/{name.removeprefix('kitchen-')}-v2",
+        minari_keys=("observation",),
+        published_kind="human",
+        official=OfficialFile(f"{name}-v0", file_name, D4RL_URL + file_name, sha256),
+        scripted=Scripted(
+            partial(record, name),
+            card=card,
+            orders={order: partial(record, name, order) for order in ("random", "canonical")},
+            modules=tuple(f"envs.kitchen.{module}" for module in DEMONSTRATOR),
+        ),
+        completions=kitchen_completions,
+    )
+
+
+def record(task: str, order: str = "default", *, seed: int, index: int) -> Episode:
+    """Scripted demonstration `index`. All 59 values are stored, so that the set serves both views."""
+    from envs.kitchen.demonstrator import record_episode
+
+    return record_episode(task, seed=seed, index=index, order=order, observation="full")
+
+
+KITCHENS = tuple(KitchenTask(name) for name in OFFICIAL)

@@ -1,0 +1,185 @@
+"""The protocol of a task: what a robot is to do, with its demonstrations, environment, expert and drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import gymnasium
+from gymnasium import spaces
+
+from mac_policy.common.checks import check_choice
+from mac_policy.common.digest import modules_sha256
+from mac_policy.demonstrations.demonstrations import Demonstrations, Episode
+from mac_policy.demonstrations.resolve import load
+from mac_policy.demonstrations.task_data import TaskData
+
+if TYPE_CHECKING:
+    from mac_policy.operators.dims import OperatorDims
+    from mac_policy.operators.operator import Operator
+
+Environment = gymnasium.Env[Any, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Base class of tasks. A task is a frozen dataclass whose fields are its options; `name` is the first.
+
+    A subclass defines `data`. One whose policies can be rolled out also defines `make` and `goals`, and, where the
+    options of the environment choose what is observed, `seen_by`. One with a scripted expert defines `expert`.
+
+    >>> from mac_policy.tasks import TASKS
+    >>> task = TASKS.find("minari").with_options(dataset="D4RL/pen/human-v2")
+    >>> task.data.minari_id, task.has_environment
+    ('D4RL/pen/human-v2', False)
+    """
+
+    name: str
+
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Modules and packages whose code decides the course of an episode; by default the module of the class."""
+    film_every: ClassVar[int] = 1
+    """Steps from one frame of a film to the next."""
+    film_fps: ClassVar[int] = 10
+
+    def with_options(self, options: Mapping[str, Any] | None = None, **more: Any) -> Self:
+        """A copy with other options; ValueError for an option that the task does not have."""
+        changed = {**(options or {}), **more}
+        names = [field.name for field in fields(self) if field.name != "name"]
+        for key in changed:
+            if key not in names:
+                check_choice(f"option of task={self.name}", key, names)
+        return replace(self, **changed)
+
+    # ---- demonstrations ----
+
+    @property
+    def data(self) -> TaskData:
+        """Where demonstrations are looked for, how they are read, and who records scripted ones."""
+        raise NotImplementedError(f"{type(self).__name__} does not define data")
+
+    @property
+    def view(self) -> str | None:
+        """The view of `data` that selects the columns of an observation; None keeps all columns."""
+        return None
+
+    def load_demonstrations(
+        self,
+        *,
+        source: str = "auto",
+        path: str | Path | None = None,
+        outside: str = "clip",
+        episodes: int | None = None,
+        order: str = "default",
+    ) -> Demonstrations:
+        """The demonstrations of the task; see `mac_policy.demonstrations.resolve.load` for the arguments."""
+        return load(
+            self.data, source=source, path=path, observation=self.view, outside=outside, episodes=episodes, order=order
+        )
+
+    def folder_name(self, demonstrations: Demonstrations) -> str:
+        """The folder of the task's runs, within the folder of all runs."""
+        return self.name
+
+    def action_space_of(self, demonstrations: Demonstrations) -> spaces.Box:
+        """The action space of policies that learn from these demonstrations."""
+        if self.action_space is None:
+            raise ValueError(f"task={self.name} does not say what its action space is")
+        return self.action_space
+
+    # ---- environment ----
+
+    @property
+    def action_space(self) -> spaces.Box | None:
+        """The action space where it is known without demonstrations."""
+        return self.data.action_space
+
+    @property
+    def goals(self) -> tuple[str, ...]:
+        """What can be completed within an episode."""
+        return ()
+
+    @property
+    def best_reward(self) -> float:
+        """The highest reward that an episode can bring."""
+        return float(len(self.goals))
+
+    def make(self, size: int | None = None) -> Environment:
+        """An environment of the task; `size` in pixels: one whose `render` returns arrays."""
+        raise ValueError(
+            f"task={self.name} has no environment here: put an ActionFilter around yours, as the README shows"
+        )
+
+    @property
+    def has_environment(self) -> bool:
+        """Whether policies can be rolled out."""
+        return type(self).make is not Task.make
+
+    def seen_by(self, observation_dim: int) -> Self:
+        """The task whose environment has the observations of a policy of so many."""
+        return self
+
+    def environment_for(self, observation_dim: int | None = None) -> TaskEnvironment:
+        """Makes environments for a policy of so many observations; None: as the options say."""
+        return TaskEnvironment(self if observation_dim is None else self.seen_by(observation_dim))
+
+    def reset_options(self, episode: Episode) -> dict[str, Any] | None:
+        """Options of `reset` from which a recorded episode without a seed is replayed."""
+        return None
+
+    def expert(self, environments: Sequence[Environment], dims: OperatorDims) -> Operator:
+        """The scripted expert of environments that are stepped together."""
+        raise ValueError(f"task={self.name} has no scripted expert")
+
+    @property
+    def has_expert(self) -> bool:
+        """Whether the task has a scripted expert."""
+        return type(self).expert is not Task.expert
+
+    # ---- what results depend on ----
+
+    def describe(self) -> str:
+        """One sentence for people: name, goals and options that matter."""
+        return f"{self.name} ({', '.join(self.goals)})" if self.goals else self.name
+
+    def code(self) -> str:
+        """sha256 of the code that decides the course of an episode."""
+        return modules_sha256(*(self.modules or (type(self).__module__,)))
+
+    def identity(self) -> dict[str, Any]:
+        """Plain JSON: everything that an episode depends on besides its seed and the actions."""
+        return {"task": self.name, **{key: value for key, value in asdict(self).items() if key != "name"}} | {
+            "code": self.code()
+        }
+
+
+@dataclass(frozen=True)
+class TaskEnvironment:
+    """Makes environments of a task: an environment factory that worker processes can be sent.
+
+    size: in pixels, of environments that are filmed
+    """
+
+    task: Task
+    size: int | None = None
+
+    def __call__(self) -> Environment:
+        return self.task.make(self.size)
+
+    def identity(self) -> dict[str, Any]:
+        return self.task.identity()
+
+
+@dataclass(frozen=True)
+class TaskExpert:
+    """Makes the scripted expert of a task, in worker processes too."""
+
+    task: Task
+
+    def __call__(self, environments: Sequence[Environment], dims: OperatorDims) -> Operator:
+        return self.task.expert(environments, dims)
+
+    def identity(self) -> dict[str, Any]:
+        return {"task": self.task.name, "code": self.task.code()}
