@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mac_policy.policies.spaces import Spaces
     from mac_policy.policies.state import PolicyState
     from mac_policy.rows.imputer.estimator import Imputer
-    from mac_policy.training.divergence import TrainingDiverged
+    from mac_policy.training.loop import TrainingDiverged
     from mac_policy.training.settings import TrainSettings
 
 __version__ = "0.1.0"
@@ -51,7 +51,7 @@ _HOME = {
     "StagedModes": "core.staged",
     "TrainResult": "policies.fit",
     "TrainSettings": "training.settings",
-    "TrainingDiverged": "training.divergence",
+    "TrainingDiverged": "training.loop",
     "UniformOrder": "core.factorization",
     "VectorActionFilter": "filter.vector_action_filter",
     "load_policy": "policies.checkpoint",

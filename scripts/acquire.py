@@ -19,7 +19,7 @@ from mac_policy.rows.acquisition.experiment import RESULTS, Experiment, check_an
 from mac_policy.rows.acquisition.report import results_table, write_plot
 from mac_policy.rows.acquisition.settings import AcquisitionSettings
 from mac_policy.rows.sets.uci import UCI_SHAPES
-from mac_policy.training.setup import make_fabric
+from mac_policy.training.fabric import make_fabric
 
 
 @hydra.main(config_path="../configs/acquire", config_name="_acquire", version_base=None)

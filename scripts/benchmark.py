@@ -9,7 +9,6 @@ from typing import Any
 
 import hydra
 from _cli import clean_errors
-from lightning_fabric import Fabric
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
@@ -18,7 +17,7 @@ from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
 from mac_policy.rows.likelihoods.presets import KEYS, chosen, make_comparison
 from mac_policy.rows.likelihoods.report import paper_table, results_tables, write_curves
 from mac_policy.rows.methods import FIGURE_3
-from mac_policy.training.setup import make_fabric
+from mac_policy.training.fabric import Fabric, make_fabric
 
 BENCHMARKS = Path(__file__).parents[1] / "configs" / "benchmark"
 

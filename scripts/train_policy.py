@@ -10,7 +10,6 @@ import hydra
 import numpy as np
 from _cli import clean_errors
 from gymnasium import spaces
-from lightning_fabric import Fabric
 from omegaconf import DictConfig, OmegaConf
 
 import envs  # noqa: F401  (registers the tasks)
@@ -22,10 +21,10 @@ from mac_policy.policies.fit import TrainResult, train
 from mac_policy.policies.registry import POLICIES, make_policy, make_settings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.tasks import TASKS, Task
-from mac_policy.training.divergence import TrainingDiverged
+from mac_policy.training.fabric import Fabric, make_fabric
+from mac_policy.training.loop import TrainingDiverged
 from mac_policy.training.metrics import check_tensorboard
 from mac_policy.training.settings import TrainSettings
-from mac_policy.training.setup import make_fabric
 
 
 @hydra.main(config_path="../configs", config_name="train_policy", version_base=None)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from safetensors import safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -47,6 +48,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file."""
     return load(path.read_bytes())
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a safetensors file; FileNotFoundError or SafetensorError where it cannot be read."""
+    with safe_open(path, framework="pt") as file:
+        return dict(file.metadata() or {})
 
 
 def _sync_folder(folder: Path) -> None:

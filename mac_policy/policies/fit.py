@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from mac_policy.demonstrations.demonstrations import Demonstrations
@@ -16,10 +17,10 @@ from mac_policy.policies.policy import Policy
 from mac_policy.policies.recovery import Recovery
 from mac_policy.policies.training_data import Batch, TrainingData
 from mac_policy.policies.validation import validate, write_calibration
-from mac_policy.training import identity, metrics
+from mac_policy.training import metrics
+from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.run import Run
 from mac_policy.training.settings import TrainSettings
-from mac_policy.training.setup import make_fabric, split
 from mac_policy.training.streams import stream
 
 CALIBRATION, CURVE = "calibration.json", "curve.png"
@@ -49,8 +50,8 @@ def train(
 ) -> TrainResult:
     """Train `policy` (in place) on demonstrations and keep it in `folder`.
 
-    A run that was killed goes on from its last saved state, and ends with the weights it would have had; a finished
-    one is loaded. `resume=False` starts afresh.
+    A run that was killed resumes from its last saved state and ends with the same weights; a finished run is loaded.
+    `resume=False` starts afresh.
 
     >>> train(make_policy("bc", spaces), demos, TrainSettings(steps=1000), "runs/bc-s0")   # doctest: +SKIP
     """
@@ -60,7 +61,7 @@ def train(
 
 
 class Trainer(Run[Policy]):
-    """The run of a policy: its data, and what is kept of it."""
+    """The run of a policy: its data, and the files it leaves."""
 
     key = "policy"
     files = (checkpoint.CONFIG, checkpoint.WEIGHTS, CALIBRATION, CURVE)
@@ -89,7 +90,7 @@ class Trainer(Run[Policy]):
             settings,
             folder,
             name=policy.kind,
-            identity=identity.of_run(policy, settings, self.source, seed),
+            identity=identity_of(policy, settings, self.source, seed),
             seed=seed,
             fabric=fabric,
             quiet=quiet,
@@ -132,4 +133,39 @@ class Trainer(Run[Policy]):
         if not (self.folder / checkpoint.CONFIG).exists():
             return None
         config = checkpoint.read_config(self.folder)
-        return config["training"], identity.of_config(config)
+        return config["training"], identity_in(config)
+
+
+def split(demos: Demonstrations, validation: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:
+    """Episodes to train on, and the episodes held out, if any."""
+    if validation == 0.0 or len(demos) < 2:
+        return demos, None
+    return demos.split(1 - validation, seed)
+
+
+def identity_of(policy: Policy, settings: TrainSettings, source: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Everything that the weights of a run depend on, as plain JSON: policy, settings, data and seed."""
+    found: dict[str, Any] = json.loads(
+        json.dumps(
+            {
+                "policy": policy.kind,
+                "settings": dataclasses.asdict(policy.settings),
+                "training": settings.identity(),
+                "sha256": source.get("sha256"),
+                "seed": seed,
+            }
+        )
+    )
+    return found
+
+
+def identity_in(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity of the run that wrote a policy's config.json."""
+    facts = config["training"]
+    return {
+        "policy": config["policy"],
+        "settings": config["settings"],
+        "training": facts.get("training"),
+        "sha256": config["dataset"].get("sha256"),
+        "seed": facts.get("seed"),
+    }

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 
 from mac_policy.common import files as atomic
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.training_data import TrainingData
+from mac_policy.training.fabric import Fabric
 from mac_policy.training.streams import stream
 
 ROWS = 2048  # of held-out data looked at

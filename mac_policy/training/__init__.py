@@ -1,1 +1,1 @@
-"""Training of policies: on a laptop's two cores, on a GPU, on many machines, without a code change."""
+"""The training loop of any model: settings, steps, resuming, random streams."""

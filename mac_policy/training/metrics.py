@@ -1,15 +1,13 @@
-"""What a run reports: rows of numbers, as a table in a file and as a curve."""
+"""The metrics of a run: rows of numbers, as a table in a file, as a curve and as TensorBoard events."""
 
 from __future__ import annotations
 
 import csv
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from mac_policy.common import files as atomic
 
@@ -17,7 +15,7 @@ Row = Mapping[str, float]
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """One line a row, the columns of the first."""
+    """One line for each row, with the columns of the first."""
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
@@ -27,7 +25,16 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
 
 
 def write_curve(path: Path, rows: Sequence[Row], title: str) -> None:
-    """Training and validation loss over the steps; a second panel for what else was measured."""
+    """A PNG of training and validation loss over the steps, and of the coverage where it was measured.
+
+    Without matplotlib there is a warning and no picture.
+    """
+    if find_spec("matplotlib") is None:
+        warnings.warn(f"matplotlib is not installed: {path.name} is not written", stacklevel=2)
+        return
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     extra = [key for key in (rows[0] if rows else {}) if key.startswith("coverage")]
     figure = Figure(figsize=(6, 3 + 2 * bool(extra)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -51,13 +58,13 @@ def write_curve(path: Path, rows: Sequence[Row], title: str) -> None:
 
 
 def check_tensorboard() -> None:
-    """ValueError naming the package where it is missing."""
+    """ValueError if the package tensorboard is missing."""
     if find_spec("tensorboard") is None:
         raise ValueError("tensorboard=true needs the package tensorboard: pip install tensorboard")
 
 
 def write_events(folder: Path, row: Row) -> None:
-    """The row as TensorBoard events; needs the tensorboard package."""
+    """Write the row as TensorBoard events; needs the package tensorboard."""
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(folder / "tensorboard")) as writer:

@@ -1,31 +1,34 @@
-"""How a policy is trained."""
+"""The settings of a training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.settings import check_range
 
+# These settings change how fast a training runs and what it writes, not what it learns.
+WITHOUT_EFFECT = ("save_seconds", "tensorboard", "devices", "nodes", "strategy", "accelerator")
+
 
 @dataclass(frozen=True)
 class TrainSettings:
     """steps: optimiser steps; 0 means `epochs` passes over the data
-    batch_size: of all processes together
-    learning_rate, warmup, schedule: peak rate, its first steps' linear rise as a share of the run (above 1: as a
-        number of steps), then 'cosine' or 'linear' to zero or 'constant'
-    optimizer, weight_decay, clip: 'adam' or 'adamw'; largest gradient norm (0 = no clipping)
-    ema: decay of the averaged weights, which are what is validated and saved (0 = none)
-    precision: 'fp32', 'bf16', or 'auto' (bf16 where the processor has it)
-    validation: share of the episodes held out; validations: how often in a run; patience: validations without
-        a better loss before stopping early (0 = never)
-    weights: which weights the finished policy has, those of the 'last' step or of the 'best' validation
-    save_seconds: between two saved states, for resuming
-    accelerator, devices, nodes, strategy: as Lightning Fabric has them
-    tensorboard: also write its event files
+    batch_size: rows of a step, all processes together
+    learning_rate, warmup, schedule: the peak rate; its linear rise, as a share of the run (above 1: as a number of
+        steps); the course after it, 'cosine' or 'linear' (both to zero) or 'constant'
+    optimizer, weight_decay, clip: 'adam' or 'adamw'; the largest gradient norm (0 = no clipping)
+    ema: decay of the averaged weights, which are validated and saved (0 = no average)
+    precision: 'fp32', 'bf16', or 'auto' (bf16 where the processor supports it)
+    validation: share of the episodes held out; validations: their number in a run; patience: validations without
+        a better loss before the run stops early (0 = never)
+    weights: the weights of the finished model: of the 'last' step or of the 'best' validation
+    save_seconds: seconds between two saved states to resume from
+    accelerator, devices, nodes, strategy: as in Lightning Fabric
+    tensorboard: whether TensorBoard event files are written, too
     """
 
     steps: int = 4000
@@ -66,12 +69,16 @@ class TrainSettings:
         check_range("validation", self.validation, 0.0, 0.9)
         check_range("ema", self.ema, 0.0, 0.999999)
 
+    def identity(self) -> dict[str, Any]:
+        """The settings that the trained weights depend on, as plain JSON."""
+        return {key: value for key, value in asdict(self).items() if key not in WITHOUT_EFFECT}
+
     def total_steps(self, rows: int) -> int:
         """Optimiser steps of a run on this many rows."""
         return self.steps or max(1, self.epochs * rows // self.batch_size)
 
     def fabric_precision(self) -> Literal["bf16-mixed", "32-true"]:
-        """The name Lightning Fabric has for the precision."""
+        """The precision's name in Lightning Fabric."""
         wanted = self.precision == "bf16" or (self.precision == "auto" and has_bf16(self.accelerator))
         return "bf16-mixed" if wanted else "32-true"
 
@@ -81,16 +88,3 @@ def has_bf16(accelerator: str = "auto") -> bool:
     if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
         return bool(torch.cuda.get_device_capability()[0] >= 8)
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
-def rate(step: int, total: int, warmup: float, schedule: str) -> float:
-    """The learning rate at a step, as a share of its peak."""
-    rise = warmup * total if warmup <= 1 else warmup
-    if step < rise:
-        return (step + 1) / (rise + 1)
-    if schedule == "constant":
-        return 1.0
-    progress = torch.tensor((step - rise) / max(1.0, total - rise), dtype=torch.float64)
-    if schedule == "linear":
-        return float(1 - progress)
-    return float(0.5 * (1 + torch.cos(torch.pi * progress)))

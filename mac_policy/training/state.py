@@ -1,4 +1,4 @@
-"""Everything a run needs to go on where it stopped, in one safetensors file that is replaced as a whole."""
+"""The state that a run is resumed from: one safetensors file, which is replaced as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from mac_policy.common import files as atomic
@@ -17,13 +17,13 @@ STATE = "state.safetensors"
 
 
 class ResumeError(ValueError):
-    """A saved state that cannot be continued; the message says why."""
+    """A run that cannot be resumed from its folder; the message says why."""
 
 
 def save_state(
     folder: Path, modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer, facts: Mapping[str, Any]
 ) -> None:
-    """Weights of the modules, the optimiser's moments, and plain facts (step, metrics, fingerprint)."""
+    """Save the weights of the modules, the optimiser's moments, and plain facts (step, metrics, fingerprint)."""
     tensors = {f"{name}.{k}": v for name, module in modules.items() for k, v in module.state_dict().items()}
     for index, entry in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{key}": value for key, value in entry.items()}
@@ -31,22 +31,20 @@ def save_state(
 
 
 def read_facts(folder: Path) -> dict[str, Any] | None:
-    """The facts of a saved state, None where there is none."""
+    """The facts of a saved state; None without one."""
     path = folder / STATE
-    if not path.exists():
-        return None
     try:
-        with safe_open(path, framework="pt") as file:
-            facts: dict[str, Any] = json.loads(file.metadata()["facts"])
-            return facts
+        facts: dict[str, Any] = json.loads(atomic.read_metadata(path)["facts"])
+        return facts
+    except FileNotFoundError:
+        return None
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ResumeError(f"{path} is damaged ({error}): remove it to start afresh") from error
+        raise ResumeError(f"{path} is damaged ({error}): remove the file to start afresh") from error
 
 
 def load_state(folder: Path, modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer) -> None:
-    """The inverse of `save_state`, into modules and an optimiser of the same make."""
-    with safe_open(folder / STATE, framework="pt") as file:
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    """The inverse of `save_state`, into modules and an optimiser of the same sizes."""
+    tensors = atomic.read_tensors(folder / STATE)
     for name, module in modules.items():
         module.load_state_dict(_below(tensors, name))
     entries: dict[int, dict[str, Tensor]] = {}
@@ -58,3 +56,21 @@ def load_state(folder: Path, modules: Mapping[str, nn.Module], optimizer: torch.
 
 def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(prefix + ".")}
+
+
+def check_same_run(folder: Path, want: Mapping[str, Any], have: Mapping[str, Any]) -> None:
+    """ResumeError naming the first part of the identity that differs."""
+    for key, value in want.items():
+        if have.get(key) != value:
+            raise ResumeError(
+                f"{folder} holds another run: {_difference(key, have.get(key), value)}. "
+                "Choose another folder, or resume=false to start afresh"
+            )
+
+
+def _difference(key: str, have: Any, want: Any) -> str:
+    if isinstance(have, dict) and isinstance(want, dict):
+        for name in {**have, **want}:
+            if have.get(name) != want.get(name):
+                return f"{key}.{name} was {have.get(name)!r} and is now {want.get(name)!r}"
+    return f"{key} was {have!r} and is now {want!r}"

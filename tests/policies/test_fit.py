@@ -13,9 +13,10 @@ from envs.fork.environment import Fork, ForkOperator
 from mac_policy.policies.checkpoint import load_policy, read_config
 from mac_policy.policies.fit import Trainer, train
 from mac_policy.training import metrics
-from mac_policy.training.divergence import TrainingDiverged
-from mac_policy.training.settings import TrainSettings, rate
-from mac_policy.training.setup import leave_group, make_fabric
+from mac_policy.training.fabric import leave_group, make_fabric
+from mac_policy.training.loop import TrainingDiverged
+from mac_policy.training.optimizer import rate
+from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import Shuffle, stream
 from tests.training.helpers import demonstrations, quickly, same, small
 
@@ -86,7 +87,7 @@ def test_a_gradient_that_is_no_number_stops_too(tmp_path):
         small("bc"), demonstrations(), settings, tmp_path, seed=0, fabric=make_fabric(settings), quiet=True
     )
     next(trainer.policy.parameters()).register_hook(lambda gradient: gradient * torch.nan)
-    with pytest.raises(TrainingDiverged, match=r"gradient at step 0 .* none yet"):
+    with pytest.raises(TrainingDiverged, match=r"gradient at step 0 .* no checkpoint yet"):
         trainer.run()
 
 

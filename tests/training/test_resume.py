@@ -12,7 +12,7 @@ from mac_policy.policies import fit as loop
 from mac_policy.policies.checkpoint import load_policy, read_config
 from mac_policy.policies.fit import Trainer, train
 from mac_policy.training import metrics, state
-from mac_policy.training.setup import make_fabric
+from mac_policy.training.fabric import make_fabric
 from mac_policy.training.state import STATE, ResumeError
 from tests.training.helpers import demonstrations, quickly, same, small, start
 

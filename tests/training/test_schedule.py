@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from mac_policy.training.settings import TrainSettings, rate
+from mac_policy.training.optimizer import rate
+from mac_policy.training.settings import TrainSettings
 
 
 @pytest.mark.parametrize(("schedule", "half"), [("cosine", 0.5), ("linear", 0.5), ("constant", 1.0)])

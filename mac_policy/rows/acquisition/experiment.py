@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from rich.console import Console
 from safetensors import SafetensorError, safe_open
@@ -29,6 +28,7 @@ from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.methods import METHODS, check_methods
 from mac_policy.rows.sets.row_set import RowSet
+from mac_policy.training.fabric import Fabric
 from mac_policy.training.state import ResumeError
 
 RESULTS = "results.json"

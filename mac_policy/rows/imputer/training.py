@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice
 from mac_policy.rows.model import Draws, RowModel
 from mac_policy.rows.spec import ModelSpec, build
-from mac_policy.training.divergence import TrainingDiverged
-from mac_policy.training.memory import MemoryRun
+from mac_policy.training.fabric import Fabric, make_fabric
+from mac_policy.training.loop import Loop, TrainingDiverged
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
@@ -52,8 +50,8 @@ class ImputerSettings:
         )
 
 
-class TableRun(MemoryRun[RowModel]):
-    """The run of an imputer's model on standardised rows (R, N), NaN = missing, some of which are held out."""
+class TableLoop(Loop[RowModel]):
+    """The training of an imputer's model on standardised rows (R, N), NaN = missing, some of which are held out."""
 
     def __init__(
         self, model: RowModel, rows: Tensor, settings: ImputerSettings, seed: int, fabric: Fabric, quiet: bool
@@ -64,9 +62,7 @@ class TableRun(MemoryRun[RowModel]):
             model,
             len(self.train_rows),
             settings.training,
-            Path(),
             name="imputer",
-            identity={},
             seed=seed,
             fabric=fabric,
             quiet=quiet,
@@ -106,16 +102,16 @@ def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
 
 def trained_model(
     rows: Tensor, settings: ImputerSettings, seed: int, *, quiet: bool = True
-) -> tuple[RowModel, TableRun]:
+) -> tuple[RowModel, TableLoop]:
     """A model of standardised rows (R, N), NaN = missing, ready to be asked in double precision; and its run."""
     training = settings.training
-    fabric = Fabric(accelerator=training.accelerator, devices=1, precision=training.fabric_precision())
+    fabric = make_fabric(training)
     with _GLOBAL_STATE, torch.random.fork_rng():
         model = build(settings.spec(rows.shape[1]), seed)
         torch.manual_seed(seed)  # dropout draws from the global state
-        run = TableRun(model, rows, settings, seed, fabric, quiet)
+        run = TableLoop(model, rows, settings, seed, fabric, quiet)
         try:
-            run.go()
+            run.fit()
         except TrainingDiverged as error:
             raise RuntimeError(
                 f"the training diverged (NaN or infinite loss) at step {error.step} of {training.steps}: "
@@ -125,10 +121,10 @@ def trained_model(
 
 
 def check_device(name: Any) -> str:
-    """The name of a device that is there to train on."""
+    """The name of a device that training can use."""
     check_choice("device", name, DEVICES)
     try:
-        Fabric(accelerator=name, devices=1)
+        make_fabric(TrainSettings(accelerator=name))
     except (RuntimeError, ValueError, ModuleNotFoundError) as error:
-        raise ValueError(f"device {name!r} is not there to train on: {error}") from None
+        raise ValueError(f"device {name!r} is not available for training: {error}") from None
     return str(name)

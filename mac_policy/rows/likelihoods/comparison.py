@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, check_count
@@ -24,7 +23,8 @@ from mac_policy.rows.likelihoods.training import ArmRun, Budget
 from mac_policy.rows.methods import METHODS, check_methods
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build
-from mac_policy.training.divergence import TrainingDiverged
+from mac_policy.training.fabric import Fabric
+from mac_policy.training.loop import TrainingDiverged
 
 RESULTS = "results.json"
 

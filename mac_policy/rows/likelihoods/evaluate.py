@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.rows.likelihoods.queries import Queries
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.sets.row_set import Rows
+from mac_policy.training.fabric import Fabric
 from mac_policy.training.streams import stream
 
 CHUNK = 32  # rows whose random numbers are drawn together: results do not depend on the number of processes
@@ -62,7 +62,7 @@ def _gathered(model: RowModel, totals: Mapping[str, Tensor], count: int, fabric:
     found: dict[str, Tensor] = {}
     for name in model.densities:
         mine = totals.get(name, torch.zeros(count, dtype=torch.float64)).to(fabric.device)
-        found[name] = fabric.all_reduce(mine, reduce_op="sum").cpu()  # type: ignore[union-attr]
+        found[name] = fabric.all_reduce(mine, reduce_op="sum").cpu()
     return found
 
 

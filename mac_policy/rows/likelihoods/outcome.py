@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -24,6 +23,7 @@ from mac_policy.rows.likelihoods.queries import QUERIES, EvaluationSettings, Que
 from mac_policy.rows.likelihoods.training import LIKELIHOOD
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.sets.row_set import RowSet
+from mac_policy.training.fabric import Fabric
 
 AT_RANDOM = "-at-random"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 
 from mac_policy.common.checks import check_count
 from mac_policy.rows import checkpoint
@@ -19,7 +18,7 @@ from mac_policy.rows.likelihoods.queries import EvaluationSettings, curve_querie
 from mac_policy.rows.model import RowModel, rows_of
 from mac_policy.rows.sets.row_set import RowSet, without_test_rows
 from mac_policy.rows.spec import ModelSpec
-from mac_policy.training.identity import FREE
+from mac_policy.training.fabric import Fabric
 from mac_policy.training.run import Run
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
@@ -45,14 +44,13 @@ class Budget:
 
     def as_dict(self) -> dict[str, Any]:
         """What decides the weights of a run, as plain JSON."""
-        training = {key: value for key, value in asdict(self.training).items() if key not in FREE}
         curve = {key: value for key, value in asdict(self.evaluation).items() if key.startswith("curve")}
         if self.evaluation.whole_pixels:  # absent where it is not: as identities were before there was a choice
             curve["whole_pixels"] = True
         found: dict[str, Any] = json.loads(
             json.dumps(
                 {
-                    "training": training,
+                    "training": self.training.identity(),
                     "variation": asdict(self.variation),
                     "energy_warmup": self.energy_warmup,
                     "curve": curve,

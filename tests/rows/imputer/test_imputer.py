@@ -167,7 +167,7 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there_before(monkeypatch, brok
         def interrupted(*_):
             raise broken
 
-        monkeypatch.setattr("mac_policy.rows.imputer.training.TableRun.inputs", interrupted)
+        monkeypatch.setattr("mac_policy.rows.imputer.training.TableLoop.inputs", interrupted)
     else:
         for imputer in (fresh, old):
             imputer.set_params(learning_rate=1e30, steps=50)
@@ -346,7 +346,7 @@ def test_all_rows_empty_and_columns_of_any_size():
         ({"keep_empty_features": "no"}, "keep_empty_features must be True or False, got 'no'"),
         ({"random_state": 2**70}, r"random_state must be None, a whole number from 0 to 2\*\*32 - 1"),
         ({"device": "cdua"}, "unknown device 'cdua'; .* did you mean 'cuda'"),
-        ({"device": "tpu"}, "device 'tpu' is not there to train on"),
+        ({"device": "tpu"}, "device 'tpu' is not available for training"),
     ],
 )
 def test_a_wrong_setting_is_named(settings, message):

@@ -1,0 +1,151 @@
+"""The processes that train together, and their device: one process on a CPU, or Lightning Fabric for all else."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from mac_policy.training.settings import TrainSettings
+
+
+class Fabric(Protocol):
+    """The part of Lightning Fabric's interface that training and evaluation use."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    @property
+    def global_rank(self) -> int: ...
+
+    @property
+    def is_global_zero(self) -> bool: ...
+
+    def setup(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> Any: ...
+
+    def backward(self, tensor: Tensor) -> None: ...
+
+    def clip_gradients(self, module: Any, optimizer: Any, *, max_norm: float, error_if_nonfinite: bool) -> Any: ...
+
+    def all_reduce(self, data: Tensor, *, reduce_op: str = "mean") -> Any: ...
+
+    def broadcast(self, obj: Any) -> Any: ...
+
+    def barrier(self) -> None: ...
+
+    def autocast(self) -> AbstractContextManager[Any]: ...
+
+    def rank_zero_first(self) -> AbstractContextManager[Any]: ...
+
+
+class OneProcess:
+    """One process on a CPU, with torch alone. A training has the same weights as with Lightning Fabric, bit by bit.
+
+    >>> from mac_policy.training.fabric import OneProcess
+    >>> OneProcess().world_size
+    1
+    """
+
+    world_size, global_rank, is_global_zero = 1, 0, True
+
+    def __init__(self, *, bf16: bool = False) -> None:
+        self.device = torch.device("cpu")
+        self.bf16 = bf16
+
+    def setup(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> Any:
+        """The module, whose forward pass runs in this precision, and the optimisers."""
+        return _InBfloat16(module) if self.bf16 else module, *optimizers
+
+    def backward(self, tensor: Tensor) -> None:
+        tensor.backward()
+
+    def clip_gradients(
+        self, module: Any, optimizer: torch.optim.Optimizer, *, max_norm: float, error_if_nonfinite: bool
+    ) -> Tensor:
+        """Clip to a norm; the norm before."""
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        return nn.utils.clip_grad_norm_(parameters, max_norm, error_if_nonfinite=error_if_nonfinite)
+
+    def all_reduce(self, data: Tensor, *, reduce_op: str = "mean") -> Tensor:
+        return data
+
+    def broadcast(self, obj: Any) -> Any:
+        return obj
+
+    def barrier(self) -> None:
+        """There is no process to wait for."""
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast("cpu", dtype=torch.bfloat16) if self.bf16 else nullcontext()
+
+    @contextmanager
+    def rank_zero_first(self) -> Iterator[None]:
+        yield
+
+
+class _InBfloat16(nn.Module):
+    """A module with a loss in single precision, computed in mixed precision."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: Any) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss: Tensor = self.module(*_to_bfloat16(inputs))
+        return loss.to(torch.get_default_dtype())
+
+
+def _to_bfloat16(data: Any) -> Any:
+    """Tensors of floating point numbers, also in (named) tuples and dictionaries, as bfloat16; all else as it is."""
+    if isinstance(data, Tensor):
+        return data.to(torch.bfloat16) if data.is_floating_point() else data
+    if isinstance(data, tuple):
+        parts = [_to_bfloat16(part) for part in data]
+        return type(data)(*parts) if hasattr(data, "_fields") else tuple(parts)
+    return {key: _to_bfloat16(part) for key, part in data.items()} if isinstance(data, dict) else data
+
+
+def make_fabric(settings: TrainSettings) -> Fabric:
+    """`OneProcess` for one process on a CPU; otherwise Lightning Fabric, with its processes launched."""
+    if (settings.devices, settings.nodes, settings.strategy) == (1, 1, "auto") and on_cpu(settings.accelerator):
+        return OneProcess(bf16=settings.fabric_precision() == "bf16-mixed")
+    if find_spec("lightning_fabric") is None:
+        raise ValueError(
+            f"accelerator={settings.accelerator!r}, devices={settings.devices!r}, nodes={settings.nodes}, "
+            f"strategy={settings.strategy!r} need the package lightning-fabric: install it, or train in one process "
+            "with accelerator='cpu'"
+        )
+    from lightning_fabric import Fabric as LightningFabric
+
+    fabric = LightningFabric(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy=settings.strategy,
+        precision=settings.fabric_precision(),
+    )
+    fabric.launch()
+    if fabric.world_size > 1:
+        atexit.register(leave_group)
+    return fabric
+
+
+def on_cpu(accelerator: str) -> bool:
+    """Whether the name of an accelerator stands for the CPU here: 'auto' does where there is nothing else."""
+    others = torch.cuda.is_available() or torch.backends.mps.is_available() or find_spec("torch_xla") is not None
+    return accelerator == "cpu" or (accelerator == "auto" and not others)
+
+
+def leave_group() -> None:
+    """Leave the process group: a process that exits while gloo's threads run may abort."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
