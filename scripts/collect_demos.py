@@ -2,20 +2,21 @@
 
 from dataclasses import replace
 
-import hydra
-from _cli import clean_errors
-from omegaconf import DictConfig
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
 
 import envs  # noqa: F401  (registers the tasks)
+from mac_policy.cli.command import Command
+from mac_policy.cli.main import run
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.demonstrations.minari_write import Card
 from mac_policy.demonstrations.task_data import Scripted
 from mac_policy.tasks import TASKS
 
 
-@hydra.main(config_path="../configs", config_name="collect_demos", version_base=None)
-@clean_errors
-def main(config: DictConfig) -> None:
+def main(plain: dict[str, Any]) -> None:
+    config = OmegaConf.create(plain)
     task = TASKS.find(config.task.name).data.in_order(config.order)
     if task.scripted is None:
         raise ValueError(f"task={task.name} has no scripted demonstrator")
@@ -42,4 +43,4 @@ def _card(scripted: Scripted, config: DictConfig) -> Card:
 
 
 if __name__ == "__main__":
-    main()
+    run(Command(main, "collect_demos"))

@@ -3,21 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-import hydra
-from _cli import clean_errors
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 import envs  # noqa: F401  (registers the tasks)
+from mac_policy.cli.command import Command
+from mac_policy.cli.main import run
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.inspection import action_histograms, completions_over_time, summary_tables
 from mac_policy.tasks import TASKS, MinariTask, Task
 from mac_policy.tasks.replay import film, save_film
 
 
-@hydra.main(config_path="../configs", config_name="inspect_data", version_base=None)
-@clean_errors
-def main(config: DictConfig) -> None:
+def main(plain: dict[str, Any]) -> None:
+    config = OmegaConf.create(plain)
     task, data = _task(config)
     demonstrations = task.load_demonstrations(**data)
     console = Console()
@@ -56,4 +55,4 @@ def _film(task: Task, episode: Episode, config: DictConfig, output: Path) -> Non
 
 
 if __name__ == "__main__":
-    main()
+    run(Command(main, "inspect_data"))

@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import hydra
-from _cli import clean_errors
 from _shared_autonomy import Plan, make_plan, slug
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from envs.kitchen.rendering import RendererMissing
+from mac_policy.cli.command import Command
+from mac_policy.cli.main import run
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.arms import datasets, policies_of
 from mac_policy.evaluation.episode_store import EpisodeStore
@@ -29,9 +29,8 @@ if not CONSOLE.is_terminal:
     CONSOLE.width = 120
 
 
-@hydra.main(config_path="../configs", config_name="shared_autonomy", version_base=None)
-@clean_errors
-def main(config: DictConfig) -> None:
+def main(plain: dict[str, Any]) -> None:
+    config = OmegaConf.create(plain)
     plan = make_plan(config)
     plan.out.mkdir(parents=True, exist_ok=True)
     everyone = [team for teams in plan.teams.values() for team in teams]
@@ -181,4 +180,4 @@ def film(
 
 
 if __name__ == "__main__":
-    main()
+    run(Command(main, "shared_autonomy"))

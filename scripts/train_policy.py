@@ -6,13 +6,13 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import hydra
 import numpy as np
-from _cli import clean_errors
 from gymnasium import spaces
 from omegaconf import DictConfig, OmegaConf
 
 import envs  # noqa: F401  (registers the tasks)
+from mac_policy.cli.command import Command
+from mac_policy.cli.main import run
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.settings import from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
@@ -27,9 +27,8 @@ from mac_policy.training.metrics import check_tensorboard
 from mac_policy.training.settings import TrainSettings
 
 
-@hydra.main(config_path="../configs", config_name="train_policy", version_base=None)
-@clean_errors
-def main(config: DictConfig) -> None:
+def main(plain: dict[str, Any]) -> None:
+    config = OmegaConf.create(plain)
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     settings = check(config)
     task = task_of(config)
@@ -116,4 +115,4 @@ def _plain(config: DictConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run(Command(main, "train_policy"))

@@ -8,11 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
+from mac_policy.cli.benchmark import changed_options, make, read_benchmark
 from mac_policy.rows.checkpoint import load
-from tests.scripts.helpers import ROOT, run_script, script_environment
+from tests.scripts.helpers import ROOT, composed, run_here, run_script, script_environment
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "to", "it"]
 SMOKE = ("preset=smoke", "seeds=[0]", "arms=[ardm,mac]")
@@ -29,14 +28,6 @@ def user(tmp_path_factory):
     rows = np.random.default_rng(1).normal(size=(768, 9))
     (folder / "data" / "energy" / "data.txt").write_text("\n".join(" ".join(f"{v:.4f}" for v in row) for row in rows))
     return folder
-
-
-@pytest.fixture
-def scripts(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    import benchmark
-
-    return benchmark
 
 
 def run(user, name, *options):
@@ -106,18 +97,31 @@ def test_a_table_has_the_likelihoods_of_its_proposal_too(user):
         (("arms=[mack]",), "error: unknown arm 'mack'; .* did you mean 'mac'"),
         (("seeds=[0,0]",), r"error: seeds must be one or more different numbers, got \[0, 0\]"),
         (("training.optimizer=sgd",), "error: unknown optimizer 'sgd'"),
+        (("network.widht=3",), "error: unknown setting of the network 'widht'"),
         (("+network.widht=3",), "error: unknown setting of the network 'widht'"),
+        (("netwrok.width=3",), "error: unknown option 'netwrok'; .* did you mean 'network'"),
+        (("+seed=3",), "error: unknown option 'seed'; .* did you mean 'seeds'"),
+        (("~seeds",), "error: ~seeds: options cannot be removed; write seeds=value"),
+        (("seeds=0,1",), r"error: seeds=0,1 is a sweep: add -m .*, or write seeds=\[0,1\] for a list"),
+        (("seeds=[0",), r"error: 'seeds=\[0' cannot be read as key=value"),
+        (("runs=${nowhere}",), "error: runs: Interpolation key 'nowhere' not found"),
+        (("runs=null",), "error: runs must be a path, got null"),
+        (("name=[1]",), r"error: name must be .*, got \[1\]"),
+        (("resume=no",), "error: resume must be true or false, got 'no'"),
+        (("training.tensorboard=maybe",), "error: tensorboard must be true or false, got 'maybe'"),
+        (("hydra/launcher=slurm",), "error: unknown hydra/launcher 'slurm'"),
+        (("--mulitrun",), "error: unrecognized arguments: --mulitrun"),
         (("benchmark=mnist",), "error: mnist: no train-images-idx3-ubyte.*data.download=true"),
         (("arms=sfarm",), r"error: arms must be a list such as \[a,b\], got 'sfarm'; write arms=\[sfarm\]"),
         (("data.chunk=100000",), "error: .* too few for a chunk of 100000"),
-        (("training.step=3",), "Could not override 'training.step'"),
+        (("training.step=3",), "error: unknown key in the training settings 'step'; .* did you mean 'steps'"),
     ],
 )
 def test_a_mistake_is_one_clean_message(user, options, message):
-    code, out, err = run(user, "benchmark.py", "preset=smoke", "name=wrong", *options)
-    assert code != 0
-    assert re.search(message, out + err, re.DOTALL), err
-    assert "Traceback" not in err
+    code, _, err = run_here("benchmark", "preset=smoke", "name=wrong", *options, cwd=user, MAC_DATA=str(user / "data"))
+    assert code == 2
+    assert re.search(message, err, re.DOTALL), err
+    assert len(err.splitlines()) == 1 or "How to get it" in err
 
 
 @pytest.mark.parametrize(
@@ -138,16 +142,26 @@ def test_a_mistake_is_one_clean_message(user, options, message):
         (("training=3",), "training must be a mapping such as {setting: value}, got 3; write training.setting=value"),
     ],
 )
-def test_one_where_several_belong_is_refused_with_what_to_write(scripts, options, message):
+def test_one_where_several_belong_is_refused_with_what_to_write(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        made(scripts, *options)
+        made(*options)
 
 
-def made(scripts, *options):
-    """The comparisons that a command line asks for, without a process of their own."""
-    with initialize_config_dir(str(ROOT / "configs" / "benchmark"), version_base=None):
-        plain = OmegaConf.to_container(compose("_benchmark", list(options)), resolve=True)
-    return scripts.make(plain, scripts.read_benchmark(plain["benchmark"]))
+def made(*options):
+    """The comparisons that a command line describes, without a process of their own."""
+    chosen = changed_options(composed("benchmark", *options))
+    return make(chosen, read_benchmark(chosen.benchmark))
+
+
+@pytest.mark.parametrize("plus", ["", "+", "++"])
+def test_a_setting_is_set_with_and_without_a_plus(plus):
+    found = made(f"{plus}network.width=24", f"{plus}training.clip=0.5", f"{plus}head.encoding=scalar", "preset=smoke")[
+        0
+    ]
+    assert found.networks["set"]["width"] == 24
+    assert found.networks["set"]["kind"] == "transformer"
+    assert found.budget.training.clip == 0.5
+    assert found.head == {"kind": "categorical", "encoding": "scalar"}
 
 
 def test_holes_of_a_text_are_filled(user, trained):

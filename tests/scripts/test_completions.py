@@ -6,7 +6,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from tests.scripts.helpers import run_script
+from tests.scripts.helpers import run_here, run_script
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_completions_are_two_pictures(user):
     ],
 )
 def test_a_mistake_is_one_clean_line(user, script, options, message):
-    code, out, err = run(user, script, *options)
+    code, out, err = run_here(script, *options, cwd=user, MAC_DATA=str(user / "data"))
     assert (code, out) == (2, "")  # nothing is drawn before
     assert re.search(message, err), err
     assert "Traceback" not in err

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts.helpers import run_here
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -51,10 +53,10 @@ def test_writes_the_table_the_plot_and_where_they_come_from(tmp_path):
     ],
 )
 def test_wrong_input_is_one_clean_line(argument, message, tmp_path):
-    done = run(argument, f"out={tmp_path}")
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    code, _, err = run_here("mask_distribution", argument, f"out={tmp_path}", cwd=tmp_path)
+    assert code == 2
+    assert message in err
+    assert len(err.splitlines()) == 1
 
 
 def test_a_folder_that_cannot_be_made_is_known_before_the_work(tmp_path):

@@ -21,11 +21,10 @@ from mac_policy.rows.sets.registry import RANDOM_SPLITS, load_rows
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.settings import TrainSettings
 
-KEYS = (
-    "data", "network", "path_network", "baselines", "head", "order", "regions", "training", "variation",
-    "energy_warmup", "evaluation", "seeds",
+MAPPINGS = (
+    "data", "network", "path_network", "baselines", "head", "order", "regions", "training", "variation", "evaluation",
 )  # fmt: skip
-PLAIN = ("energy_warmup", "seeds")  # all other keys are mappings
+KEYS = (*MAPPINGS, "energy_warmup", "seeds")
 DATA_KEYS = ("name", "root", "download", "chunk", "train_rows", "valid_rows", "test_rows")
 
 
@@ -38,7 +37,7 @@ def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any]
     """
     preset = check_choice("preset", preset, benchmark["presets"])
     for key, value in (changes or {}).items():
-        if key not in PLAIN and value is not None:
+        if key in MAPPINGS and value is not None:
             check_mapping(key, value)
     found = merged(merged(benchmark.get("base") or {}, benchmark["presets"][preset]), changes or {})
     for key in found:

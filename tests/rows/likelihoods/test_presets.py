@@ -142,7 +142,8 @@ def test_clothes_are_asked_for_what_digits_are_and_of_the_same_baselines(preset)
 
 def test_the_options_that_a_user_can_change_are_all_settings(tmp_path):
     options = yaml.safe_load((FOLDER / "_benchmark.yaml").read_text())
-    assert set(options["evaluation"]) == set(EvaluationSettings.__dataclass_fields__)
+    for name in EvaluationSettings.__dataclass_fields__:
+        assert name in options["hydra"]["help"]["template"], name
     assert set(FIGURE_3) <= set(METHODS)
     for arm in METHODS:
         assert arm in options["hydra"]["help"]["template"]

@@ -1,0 +1,1 @@
+"""The commands. The only room that imports Hydra; nothing of the library imports this room."""

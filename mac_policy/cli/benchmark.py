@@ -1,0 +1,116 @@
+"""Train arms under one budget and compare their likelihoods."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from mac_policy.cli.command import Command
+from mac_policy.cli.composing import configs
+from mac_policy.common.checks import check_choice, check_mapping
+from mac_policy.common.settings import from_mapping
+from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
+from mac_policy.rows.likelihoods.presets import KEYS, MAPPINGS, chosen, make_comparison, merged
+from mac_policy.rows.likelihoods.report import paper_table, results_tables, write_curves
+from mac_policy.rows.methods import FIGURE_3
+from mac_policy.training.fabric import Fabric, make_fabric
+
+
+@dataclass(frozen=True)
+class Options:
+    """See configs/benchmark/_benchmark.yaml."""
+
+    benchmark: str
+    preset: str
+    sets: tuple[str, ...] | None
+    arms: tuple[str, ...] | None
+    resume: bool
+    runs: Path
+    name: str | int | None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the benchmark's preset."""
+
+
+def main(config: dict[str, Any]) -> None:
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    options = changed_options(config)
+    benchmark = read_benchmark(options.benchmark)
+    comparisons = make(options, benchmark)
+    fabric = make_fabric(comparisons[0].budget.training)
+    records = [run(comparison, fabric, options.resume) for comparison in comparisons]
+    if fabric.is_global_zero:
+        report(comparisons, records, benchmark.get("table"))
+
+
+def changed_options(config: Mapping[str, Any]) -> Options:
+    changes = {key: value for key, value in config.items() if key in KEYS}
+    rest = {key: value for key, value in config.items() if key not in KEYS}
+    return from_mapping(Options, rest | {"changes": changes}, "options")
+
+
+def make(options: Options, benchmark: Mapping[str, Any]) -> list[Comparison]:
+    """The comparison, or one for each of the data sets of a benchmark that has several."""
+    known = benchmark.get("sets")
+    if options.sets and not known:
+        raise ValueError(f"the benchmark {options.benchmark} has one data set: it takes no sets")
+    found = []
+    for each in options.sets or known or [None]:
+        changes = dict(options.changes)
+        if each is not None:
+            data = check_mapping("data", changes.get("data") or {})
+            changes["data"] = data | {"name": check_choice("data set", each, known or ())}
+        values = chosen(benchmark, options.preset, changes)
+        parts = [options.name or options.benchmark, each, options.preset if each or not options.name else None]
+        name = "-".join(str(part) for part in parts if part)
+        arms = options.arms or benchmark.get("arms") or FIGURE_3
+        found.append(make_comparison(name, values, arms, options.runs / name))
+    return found
+
+
+def read_benchmark(name: str, folder: Path | None = None) -> dict[str, Any]:
+    """configs/benchmark/<name>.yaml over the benchmarks that it extends, the last one named on top."""
+    folder = folder or configs() / "benchmark"
+    names = sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("[!_]*.yaml"))
+    return extended(folder, check_choice("benchmark", name, names))
+
+
+def extended(folder: Path, name: str) -> dict[str, Any]:
+    found = cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(folder / f"{name}.yaml")))
+    bases = [extended(folder, base) for base in found.pop("extends", [])]
+    return functools.reduce(merged, [*bases, found])
+
+
+def run(comparison: Comparison, fabric: Fabric, resume: bool) -> dict[str, Any]:
+    with fabric.rank_zero_first():  # the first process may have to fetch the data
+        print_once(fabric, str(comparison.load(comparison.seeds[0])))
+    return comparison.run(fabric, resume=resume)
+
+
+def print_once(fabric: Fabric, text: str) -> None:
+    if fabric.is_global_zero:
+        print(text)
+
+
+def report(comparisons: list[Comparison], records: list[dict[str, Any]], table: Mapping[str, Any] | None) -> None:
+    console = Console(width=None if Console().is_terminal else 200)
+    for comparison, record in zip(comparisons, records, strict=True):
+        scale = 1 / math.log(2) if record["better"] == "lower" else -float(record["dataset"]["variables"])
+        curves = write_curves(record, comparison.folder, scale, comparison.folder / "curves.png")
+        for each in results_tables(record):
+            console.print(each)
+        print(f"curves: {curves}")
+    if table:
+        console.print(paper_table(records, **table))
+    for comparison in comparisons:
+        print(comparison.folder / RESULTS)
+
+
+COMMAND = Command(main, "benchmark/_benchmark", open=MAPPINGS)

@@ -1,0 +1,181 @@
+"""Composing a command's options with Hydra. Every mistake of the command line is a ValueError of one line.
+
+Hydra's own messages take several lines and leave out what is allowed, so options are checked before Hydra reads them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+from typing import Any, NoReturn, cast
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, OverrideParseException
+from hydra.types import RunMode
+from hydra.version import setbase
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from mac_policy.cli.command import Command
+from mac_policy.common.checks import check_choice
+
+
+def configs() -> Path:
+    """The folder of configurations: of the installed package, or of the checkout."""
+    installed = Path(__file__).parent / "configs"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "configs"
+
+
+class Parser(ArgumentParser):
+    """Flags of the command line, with errors of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def parse(options: Sequence[str]) -> Namespace:
+    """The flags, and the options as `key=value`."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--settings", nargs="?", const="", metavar="NAME")
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--cfg", "-c", choices=["job", "hydra", "all"])
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("--package", "-p")
+    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("overrides", nargs="*")
+    return parser.parse_intermixed_args(options)
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Errors of Hydra and OmegaConf become a ValueError of one line."""
+    try:
+        yield
+    except OverrideParseException as error:
+        raise ValueError(f"{error.override!r} cannot be read as key=value: {first_line(error)}") from error
+    except OmegaConfBaseException as error:
+        raise ValueError(f"{error.full_key or 'the configuration'}: {first_line(error)}") from error
+    except HydraException as error:
+        cause = f": {first_line(error.__cause__)}" if error.__cause__ else ""
+        raise ValueError(f"{' '.join(str(error).split())}{cause}") from error
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+@contextmanager
+def hydra_of(command: Command, config_dir: str | None = None) -> Iterator[tuple[Hydra, str]]:
+    """Hydra over the configurations of a command, and the name of the first one."""
+    folder, _, name = f"/{command.config}".rpartition("/")
+    search_path = create_config_search_path(f"file://{configs()}{folder}")
+    if config_dir is not None:
+        if not Path(config_dir).is_dir():
+            raise ValueError(f"--config-dir {config_dir}: there is no such folder")
+        search_path.prepend("command-line", f"file://{Path(config_dir).absolute()}")
+    GlobalHydra.instance().clear()
+    setbase(None)
+    try:
+        with one_line():
+            yield Hydra.create_main_hydra2(name.removeprefix("_"), search_path), name
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def compose(command: Command, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The options of a command as plain values, checked."""
+    with hydra_of(command) as (hydra, name):
+        checked = check_overrides(hydra, name, command, overrides)
+        config = hydra.compose_config(name, checked, run_mode=RunMode.RUN)
+        return plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """The composed options as plain values."""
+    with one_line():
+        return cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
+
+
+def run_with_hydra(command: Command, task: Callable[[DictConfig], None], options: Sequence[str]) -> None:
+    """Run the task with the composed options, with -m once for each element of the sweep."""
+    flags = parse(options)
+    with hydra_of(command, flags.config_dir) as (hydra, name):
+        if flags.help:
+            template = Template(hydra.compose_config(name, [], RunMode.RUN).hydra.help.template)
+            print(template.substitute().rstrip())
+            return
+        overrides = check_overrides(hydra, name, command, flags.overrides, sweep=flags.multirun)
+        if flags.cfg:
+            hydra.show_cfg(name, overrides, flags.cfg, flags.package, flags.resolve)
+        elif flags.multirun:
+            hydra.multirun(name, task, overrides)
+        else:
+            hydra.run(name, task, overrides)
+
+
+def check_overrides(
+    hydra: Hydra, name: str, command: Command, overrides: Sequence[str], sweep: bool = False
+) -> list[str]:
+    """The overrides as Hydra takes them: present names, no plus where a setting exists. ValueError for any other."""
+    loader = cast(ConfigLoaderImpl, hydra.config_loader)
+    parsed = [read(text, command, sweep) for text in overrides]
+    groups = [override for override in parsed if loader.get_group_options(override.key_or_group)]
+    choices = [chosen(loader, group) for group in groups]
+    configs = [hydra.compose_config(name, list(each), RunMode.RUN) for each in itertools.product(*choices)]
+    for override in parsed:
+        if override not in groups and not override.is_hydra_override():
+            check_key(override.key_or_group, configs, command.open)
+    return [text_of(override, command.open if override not in groups else ()) for override in parsed]
+
+
+def read(text: str, command: Command, sweep: bool) -> Override:
+    """An override with the present name of its option."""
+    override = OverridesParser.create().parse_overrides([text])[0]
+    key = override.key_or_group
+    if override.is_delete():
+        raise ValueError(f"{text}: options cannot be removed; write {key}=value")
+    if override.is_sweep_override() and not sweep:
+        value = text.partition("=")[2]
+        raise ValueError(f"{text} is a sweep: add -m to run once for each value, or write {key}=[{value}] for a list")
+    if key in command.renamed:
+        print(f"warning: the option {key} is called {command.renamed[key]} now", file=sys.stderr)
+    override.key_or_group = command.renamed.get(key, command.aliases.get(key, key))
+    return override
+
+
+def chosen(loader: ConfigLoaderImpl, group: Override) -> list[str]:
+    """The choices of a group that are swept over, mostly one, as overrides."""
+    key = group.key_or_group
+    names = list(group.sweep_string_iterator()) if group.is_sweep_override() else [group.get_value_element_as_str()]
+    return [f"{key}={check_choice(key, each, loader.get_group_options(key))}" for each in names]
+
+
+def check_key(key: str, configs: Sequence[DictConfig], open_keys: Sequence[str]) -> None:
+    """ValueError unless an option exists in one of the configurations."""
+    if any(key == each or key.startswith(f"{each}.") for each in open_keys):
+        return
+    parts = key.split(".")
+    for depth in range(1, len(parts) + 1):
+        parent = ".".join(parts[: depth - 1])
+        nodes = [OmegaConf.select(config, parent) if parent else config for config in configs]
+        known = dict.fromkeys(str(name) for node in nodes if isinstance(node, DictConfig) for name in node)
+        prefix = f"{parent}." if parent else ""
+        names = [f"{prefix}{name}" for name in known if depth > 1 or name != "hydra"]
+        check_choice("option", ".".join(parts[:depth]), names)
+
+
+def text_of(override: Override, open_keys: Sequence[str]) -> str:
+    """An override of a setting that exists; of an open setting one that adds or replaces."""
+    key, value = override.key_or_group, str(override.input_line).partition("=")[2]
+    return f"{'++' if any(key.startswith(f'{each}.') for each in open_keys) else ''}{key}={value}"

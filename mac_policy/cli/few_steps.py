@@ -1,0 +1,92 @@
+"""Draw images in fewer network passes and measure them (SFARM, Fig. 7 and 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from mac_policy.cli.command import Command, options_of
+from mac_policy.common.checks import check_choice
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.rows.checkpoint import load_of_images
+from mac_policy.rows.generation.feature_distance import NAME
+from mac_policy.rows.generation.few_steps import (
+    FewSteps,
+    check_samples,
+    distances,
+    drawn_once,
+    features_for,
+    possible_steps,
+    set_with_classes,
+    write_distances,
+)
+from mac_policy.rows.generation.grids import write_rows
+from mac_policy.rows.likelihoods.presets import rows_of_arm
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where the arm, its data and the results are."""
+
+    run: Path | None
+    root: str | None
+    out: Path | None
+
+
+def main(config: dict[str, Any]) -> None:
+    asked = asked_of(config)
+    options = options_of(Options, config)
+    if options.run is None:
+        raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/cifar10-cpu/sfarm-s0")
+    arm = options.run
+    out = options.out or arm / "few_steps"
+    model, spec = load_of_images(arm)
+    numbers = possible_steps(model, asked.steps)
+    rows = rows_of_arm(arm, options.root)
+    set_with_classes(rows)
+    count = check_samples(asked.samples, rows)
+    network, accuracy = features_for(rows, options.root, asked.feature_steps)
+    samples, seconds = {}, {}
+    for steps in numbers:
+        drawn = drawn_once(model, arm, out, count, steps, temperature=asked.temperature, seed=asked.seed)
+        samples[steps], seconds[str(steps)] = drawn.samples, round(drawn.seconds, 2)
+        print(f"{count} samples in {steps} steps: {seconds[str(steps)]} s")
+    write_rows(
+        out / "samples.png",
+        {f"{steps} steps": images[: asked.shown] for steps, images in samples.items()},
+        spec.shape,
+        spec.levels or 2,
+    )
+    found = distances(network, samples, rows)
+    write_distances(out / "distances.png", found, f"{spec.method} on {rows.name}: {NAME}")
+    record = run_record(asked.seed, rows.record())
+    record |= {
+        "arm": spec.method,
+        "samples": count,
+        "temperature": asked.temperature,
+        "distance": {"about": NAME, **found},
+    }
+    record |= {"seconds": seconds, "classifier": {"test_accuracy": accuracy}}
+    table = Table(title=f"{spec.method} on {rows.name}, {count} samples: {NAME} (classifier: {accuracy:.1%} right)")
+    table.add_column("steps", justify="right")
+    table.add_column("distance", justify="right")
+    for steps, distance in found["steps"].items():
+        table.add_row(steps, f"{distance:.3f}")
+    table.add_row("test images", f"{found['between_test_images']:.3f}")
+    Console().print(table)
+    print(write_json(out / "results.json", record))
+
+
+def asked_of(config: dict[str, Any]) -> FewSteps:
+    """What is drawn, by the options and the preset."""
+    preset = config["presets"][check_choice("preset", config["preset"], config["presets"])]
+    chosen = {field.name: config[field.name] for field in fields(FewSteps)}
+    chosen |= {name: value for name, value in preset.items() if chosen[name] is None}
+    return options_of(FewSteps, chosen)
+
+
+COMMAND = Command(main, "few_steps/_few_steps")
