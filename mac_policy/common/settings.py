@@ -26,8 +26,10 @@ def check_range(name: str, value: float, low: float, high: float = math.inf) -> 
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 
-def from_mapping(cls: type[T], values: Mapping[str, Any], what: str) -> T:
+def from_mapping(cls: type[T], values: Mapping[str, Any], what: str, prefix: str = "") -> T:
     """A settings dataclass from a mapping. Unknown keys and values of another type than the field's are refused.
+
+    what: names the settings in errors; prefix: stands before the names of fields there, such as 'training.'
 
     >>> from mac_policy.common.settings import from_mapping
     >>> from mac_policy.training.settings import TrainSettings
@@ -39,24 +41,26 @@ def from_mapping(cls: type[T], values: Mapping[str, Any], what: str) -> T:
         check_choice(f"key in the {what}", key, fields)
     hints = get_type_hints(cls)
     ready = {key: _ready(value, hints[key]) for key, value in values.items()}
-    check_types({key: value for key, value in ready.items() if not {int, float}.intersection(_kinds(hints[key]))}, hints)
+    numbers = {key: value for key, value in ready.items() if {int, float}.intersection(_kinds(hints[key]))}
+    check_types({key: value for key, value in ready.items() if key not in numbers}, hints, prefix)
     try:
         made = cls(**ready)  # whose checks of numbers say more
     except TypeError:
-        check_types(ready, hints)
+        check_types(numbers, hints, prefix)
         raise
-    check_types(ready, hints)
+    check_types(numbers, hints, prefix)
     return made
 
 
-def check_types(values: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+def check_types(values: Mapping[str, Any], hints: Mapping[str, Any], prefix: str = "") -> None:
     """ValueError for the first value that is not of its hinted type."""
-    for name, value in values.items():
-        if not _fits(value, hints[name]):
-            if tuple in _kinds(hints[name]):
+    for key, value in values.items():
+        kinds, name = _kinds(hints[key]), f"{prefix}{key}"
+        if not _fits(value, hints[key]):
+            if tuple in kinds:
                 check_list(name, value)  # says what to write
-            words = " or ".join(WORDS.get(kind, kind.__name__) for kind in _kinds(hints[name]))
             given = "null" if value is None else repr(list(value) if isinstance(value, tuple) else value)
+            words = " or ".join(WORDS.get(kind, kind.__name__) for kind in kinds)
             raise ValueError(f"{name} must be {words}, got {given}")
 
 

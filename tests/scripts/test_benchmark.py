@@ -108,7 +108,7 @@ def test_a_table_has_the_likelihoods_of_its_proposal_too(user):
         (("runs=null",), "error: runs must be a path, got null"),
         (("name=[1]",), r"error: name must be .*, got \[1\]"),
         (("resume=no",), "error: resume must be true or false, got 'no'"),
-        (("training.tensorboard=maybe",), "error: tensorboard must be true or false, got 'maybe'"),
+        (("training.tensorboard=maybe",), "error: training.tensorboard must be true or false, got 'maybe'"),
         (("hydra/launcher=slurm",), "error: unknown hydra/launcher 'slurm'"),
         (("--mulitrun",), "error: unrecognized arguments: --mulitrun"),
         (("benchmark=mnist",), "error: mnist: no train-images-idx3-ubyte.*data.download=true"),
