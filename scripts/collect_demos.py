@@ -1,7 +1,6 @@
 """Record scripted demonstrations of a task into a Minari data set. `--help` explains each option."""
 
 from dataclasses import replace
-
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
