@@ -1,4 +1,4 @@
-"""An environment in which an operator commands some dims of the action and a policy fills in the rest."""
+"""A gymnasium wrapper: an operator commands some dims of the action, a policy fills in the rest."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mac_policy.policies.spaces import Spaces, check_same
 
 
 class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Takes an operator's command and steps the environment with the whole action.
+    """Completes an operator's command with a policy and steps the environment with the whole action.
 
-    With `operator_dims` (k: the first k dims, or a list) the action is those dims alone; without, it is
-    {"action": (n,), "mask": (n,)} and the subset may change at each step. `info["action_filter"]` tells
-    - action (n,): what was carried out, and mask (n,): where it was the operator's;
-    - fill_ms: milliseconds from command to action;
+    With `operator_dims` (k: the first k dims, or a list of dims) the wrapper's action consists of these dims alone;
+    without, it is {"action": (n,), "mask": (n,)} and the mask may change at each step. `info["action_filter"]` holds
+    - action (n,): the action carried out, and mask (n,): the dims in which it is the operator's;
+    - fill_ms: milliseconds from the command to the action;
     - fallback, invalid: whether the last safe action was repeated, and whether because of the command (see `Filler`);
       fallback_steps, invalid_steps: how often in this episode;
-    - log_likelihood (if asked for): the policy's log-density of what was commanded, given the observation.
+    - log_likelihood, with `likelihood=True`: the policy's log-density of the command, given the observation.
 
     >>> env = ActionFilter(gymnasium.make("FrankaReach-v0"), "runs/reach/mac-s0", operator_dims=2)  # doctest: +SKIP
     >>> observation, info = env.reset(seed=0)                                                       # doctest: +SKIP
@@ -50,7 +50,7 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         rest: ArrayLike | None = None,
         seed: int = 0,
     ) -> None:
-        """policy: one for the environment's spaces, or its folder; the other settings are those of `Filler`."""
+        """policy: a policy made for the environment's spaces, or its folder; the other settings: see `Filler`"""
         settings: dict[str, Any] = {
             "temperature": temperature,
             "deterministic": deterministic,
@@ -78,7 +78,7 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often what went wrong, over all episodes; see `Filler`."""
+        """Counts of events over all episodes; see `Filler`."""
         return self.filler.counts
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -103,11 +103,11 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 def ready_policy(
     policy: Policy | str | Path, observation: spaces.Space[Any], action: spaces.Space[Any]
 ) -> tuple[Policy, spaces.Box]:
-    """The policy, loaded where it is a folder, after a check that it was made for these spaces."""
+    """The policy, loaded where a folder is named, and the action space, after a check of the policy's spaces."""
     if isinstance(observation, spaces.Dict):
         raise ValueError(
             f"the observation space is {observation}: wrap the environment in gymnasium.wrappers.FlattenObservation, "
-            "which puts the entries side by side as the policies read them"
+            "which concatenates the entries"
         )
     have = Spaces.of(observation, action)
     ready = policy if isinstance(policy, Policy) else load_policy(policy)
@@ -116,5 +116,5 @@ def ready_policy(
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can hold it, so that a spec can be written down."""
+    """As JSON can hold it, for the environment's spec."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -1,4 +1,4 @@
-"""How an operator's commands enter an environment: as a Box of the dims always held, or with a mask each step."""
+"""The action space of an operator: a Box of the dims always held, or whole actions with a mask at each step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mac_policy.operators.dims import OperatorDims
 
 
 class CommandSpace:
-    """The action space an operator sees, and its actions as values and masks of the whole action.
+    """The action space that an operator sees, and the commands and masks that its actions stand for.
 
-    With fixed dims `space` is the Box of those, in the order they are listed; with None it is
+    With fixed dims `space` is the Box of these dims, in the order in which they are listed; with None it is
     Dict(action=Box(n), mask=MultiBinary(n)).
     """
 
@@ -36,22 +36,22 @@ class CommandSpace:
         self._mask = np.tile(np.isin(np.arange(action.shape[0]), self.dims), (batch, 1))
 
     def read(self, action: Any) -> tuple[Any, Any]:
-        """An action of the batched space -> values and mask, (B, n) each; what cannot be read is passed on as
-        it is, for `Filler` to refuse."""
+        """An action of the batched space -> command and mask, (B, n) each; unreadable input is passed on for `Filler`
+        to refuse."""
         if self.dims is None:
             if not isinstance(action, Mapping):
                 return None, None
             return _rows(action.get("action"), self.batch), _rows(action.get("mask"), self.batch)
-        given = _rows(action, self.batch)
-        if given.shape != (self.batch, len(self.dims)) or given.dtype.kind not in "fiu":
+        held = _rows(action, self.batch)
+        if held.shape != (self.batch, len(self.dims)) or held.dtype.kind not in "fiu":
             return None, None
-        values = np.zeros(self._mask.shape, given.dtype)
-        values[:, self._columns] = given
-        return values, self._mask
+        command = np.zeros(self._mask.shape, held.dtype)
+        command[:, self._columns] = held
+        return command, self._mask
 
 
 def _rows(entry: Any, batch: int) -> NDArray[Any]:
-    """With an axis for the environments, which a single environment's action lacks."""
+    """As an array with a batch axis, which the action of a single environment lacks."""
     try:
         found = np.asarray(entry)
     except (TypeError, ValueError, RuntimeError):  # lists of different lengths, tensors elsewhere or with a gradient
@@ -63,11 +63,11 @@ def _fixed(operator_dims: Any, action_dim: int) -> list[int]:
     rule = OperatorDims.parse(operator_dims, action_dim)
     if rule.fixed is None:
         raise ValueError(
-            f"operator_dims = {operator_dims!r} changes from episode to episode; with operator_dims=None "
-            "the operator says at each step which dims it holds"
+            f"operator_dims = {operator_dims!r} changes from episode to episode; use operator_dims=None, with which "
+            "the operator names the held dims at each step"
         )
     if not rule.fixed:
-        raise ValueError(f"operator_dims = {operator_dims!r} leaves nothing to command; use the policy alone instead")
+        raise ValueError(f"operator_dims = {operator_dims!r} leaves nothing to command: use the policy alone")
     return list(rule.fixed)
 
 

@@ -1,4 +1,4 @@
-"""What an operator's device sends, made usable: nothing in it can hurt the robot or stop the program."""
+"""Makes the command of an operator's device usable, so that no input can harm the robot or stop the program."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ class Usable(NamedTuple):
     """The part of a command that can be carried out."""
 
     command: NDArray[Any]
-    """(B, n) of the space's type; inside the space where `mask` is true."""
+    """(B, n) of the space's dtype, inside the space where `mask` is true."""
     mask: NDArray[np.bool_]
     """(B, n)"""
     invalid: NDArray[np.bool_] | None
-    """(B,): rows with something that could not be used; None when there are none."""
+    """(B,): rows with an unusable part; None without such rows."""
     clipped: NDArray[np.bool_] | None
-    """(B,): rows with a finite value outside the space; None when there are none."""
+    """(B,): rows with a finite value outside the space; None without such rows."""
 
 
 def usable_command(command: ArrayLike, mask: ArrayLike, batch: int, space: spaces.Box) -> Usable:
-    """Finite values outside the space are clipped to it, others are dropped; a command whose values or mask are
-    not (batch, n) numbers and booleans (or zeros and ones) is dropped whole."""
+    """Clip finite values to the space and drop the others from the mask.
+
+    A command that is not (batch, n) numbers, or whose mask is not (batch, n) booleans (or zeros and ones), is dropped
+    as a whole.
+    """
     values, held = _numbers(command, space), _truths(mask)
     size = (batch, space.shape[0])
     if values is None or held is None or values.shape != size or held.shape != size:
@@ -39,7 +42,7 @@ def usable_command(command: ArrayLike, mask: ArrayLike, batch: int, space: space
 
 
 def rows_with(flags: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    """(B, n) -> the rows (B,) with any; None when there are none."""
+    """(B, n) -> the rows (B,) with any true flag; None without such rows."""
     if not np.count_nonzero(flags):
         return None
     rows: NDArray[np.bool_] = np.logical_or.reduce(flags, axis=1)
@@ -58,7 +61,7 @@ def _numbers(values: ArrayLike, space: spaces.Box) -> NDArray[Any] | None:
 
 def _truths(mask: ArrayLike) -> NDArray[np.bool_] | None:
     try:
-        found = np.array(mask)  # a copy: the operator may go on writing into its own
+        found = np.array(mask)  # a copy: operators may reuse their arrays
     except (TypeError, ValueError, RuntimeError):
         return None
     if found.dtype == bool:

@@ -1,4 +1,4 @@
-"""Waiting for an answer no longer than allowed."""
+"""Calls with a deadline."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Late(Exception):
-    """There was no answer in time."""
+    """A call did not return in time."""
 
 
 class Answer(Generic[T]):
-    """What a call in another thread has given, once `done` is set."""
+    """The result of a call in another thread, once `done` is set."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self.call = call
@@ -33,9 +33,9 @@ class Answer(Generic[T]):
 
 
 class Deadline:
-    """Makes calls in a thread of its own, one at a time, and gives up waiting for one that takes too long.
+    """Runs calls in a thread of its own, one at a time, and stops waiting for a call that takes too long.
 
-    A call cannot be stopped: until a late one has come back, every further one is late at once.
+    A running call cannot be stopped: until a late call has returned, every further call is late at once.
 
     >>> Deadline(milliseconds=500).ask(lambda: 1 + 1)
     2
@@ -48,7 +48,7 @@ class Deadline:
         self._pending: Answer[Any] | None = None
 
     def ask(self, call: Callable[[], T], patient: bool = False) -> T:
-        """The call's result; `Late` when it takes longer, unless `patient`."""
+        """The call's result; raises `Late` when the call takes longer, unless `patient`."""
         if self._pending is not None and self._running() and not self._pending.done.is_set():
             raise Late(f"an earlier call still runs after more than {self.milliseconds:g} ms")
         answer = Answer(call)
@@ -61,7 +61,7 @@ class Deadline:
         return answer.value  # type: ignore[return-value]
 
     def _running(self) -> bool:
-        """Whether there is a thread in this process: a forked one has lost it."""
+        """Whether the thread lives in this process: a forked process has lost it."""
         return self._thread is not None and self._thread.is_alive()
 
     def _send(self, answer: Answer[Any]) -> None:

@@ -1,6 +1,6 @@
-"""Filling in what an operator leaves open, so that whatever happens a safe action comes out.
+"""Completes an operator's command to a whole action that is safe to carry out, whatever goes wrong.
 
-The one mechanism under `ActionFilter`, `VectorActionFilter` and the rollouts.
+`ActionFilter`, `VectorActionFilter` and the rollouts use the same `Filler`.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ class Filled(NamedTuple):
     actions: NDArray[Any]
     """(B, n), inside the action space."""
     milliseconds: float
-    """From command to action, for all rows together."""
+    """From the command to the action, for all rows together."""
     fallback: NDArray[np.bool_]
-    """(B,): rows whose last safe action was repeated, in all dims that are not commanded."""
+    """(B,): rows that repeat their last safe action in all dims that are not commanded."""
     invalid: NDArray[np.bool_]
-    """(B,): rows whose command could not be used as it was."""
+    """(B,): rows whose command was not usable as it was."""
     mask: NDArray[np.bool_]
-    """(B, n): the dims that are the operator's, as far as they could be used."""
+    """(B, n): the dims in which the operator's command was carried out."""
 
 
 class Filler:
-    """Fills in actions of `batch` environments with one call of the policy a step.
+    """Fills in the actions of `batch` environments with one call of the policy per step.
 
-    What is commanded comes back bit for bit; a finite value outside the action space is clipped to it. The last
-    safe action is the fallback, with what is usably commanded carried out, in rows where
-    - the command is NaN, infinite, of the wrong size or no number (the row is `invalid`);
+    Commanded values are carried out bit for bit; finite values outside the action space are clipped to it. A row
+    falls back to its last safe action, or to `rest` before its first action, where
+    - the command is NaN, infinite, of the wrong size or not numeric (the row is `invalid`);
     - the observation is NaN;
-    - the policy raises, gives NaN or infinity, or has not answered after `deadline_ms`.
-    Before a row's first action that is `rest`. Each of these is warned of once, and counted in `counts`: calls, and
-    rows in fallback, invalid, clipped, blind (NaN observations), failed, late, broken (not finite).
+    - the policy raises an error, returns NaN or infinity, or has not answered after `deadline_ms`.
+    The usable part of the command is carried out in any case. Each of these events raises a RuntimeWarning the first
+    time and is counted in `counts`: calls, and the rows in fallback, invalid, clipped, blind (NaN observations),
+    failed, late and broken (answers that are not finite).
 
     >>> filler = Filler(policy, batch=8)                                # doctest: +SKIP
     >>> actions = filler(observations, command, mask).actions            # doctest: +SKIP
@@ -72,22 +73,20 @@ class Filler:
         space: spaces.Box | None = None,
     ) -> None:
         """
-        see_operator: False hides the command from the policy; it is carried out all the same
-        deterministic, temperature: as `Policy.act` takes them
-        max_change: after a row's subset changed, filled-in dims move at most this much a step (one number or one a
-            dim, in units of the action) until they have caught up with the policy; None: any way
-        deadline_ms: milliseconds the policy may take
-        rest: (n,) the action to hold when there is none before; by default the one nearest to zero
-        seed: of the draws of a policy that samples
-        space: of the actions; by default the policy's own
+        see_operator: False hides the command from the policy; the command is carried out all the same
+        deterministic, temperature: as in `Policy.act`
+        max_change: after a row's mask changed, filled-in dims move at most this much per step (one number or one per
+            dim, in units of the action) until they have caught up with the policy; None: no limit
+        deadline_ms: milliseconds that the policy may take
+        rest: (n,) the fallback before a row's first action; by default the action nearest to zero
+        seed: of the random draws of a policy that samples
+        space: the action space; by default the policy's
         """
         if temperature is not None and not (is_number(temperature) and 0 <= temperature < math.inf):
             raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
         self.policy, self.batch = policy, check_count("batch", batch)
         self.see_operator, self.deterministic, self.temperature = see_operator, deterministic, temperature
         self.space = space or policy.spaces.action
-        own = policy.spaces.action
-        self._other_bounds = bool((self.space.low != own.low).any() or (self.space.high != own.high).any())
         self.rest = _resting(rest, self.space.low, self.space.high)
         self.deadline = None if deadline_ms is None else Deadline(check_positive("deadline_ms", deadline_ms))
         self.hand_over = None if max_change is None else HandOver(max_change, batch, policy.action_dim)
@@ -100,11 +99,11 @@ class Filler:
             self._warm_up(self.deadline)
 
     def seed(self, seed: int) -> None:
-        """Begin the draws of a policy that samples anew."""
+        """Seed the random draws of a policy that samples."""
         self._generator.manual_seed(seed)
 
     def reset(self, rows: NDArray[np.bool_] | None = None) -> None:
-        """Rows (B,) that are true begin a new episode; by default all."""
+        """Begin a new episode in the rows (B,) that are true; by default in all."""
         if rows is None:
             self._state: PolicyState = self.policy.initial_state(self.batch)
             self._last = np.tile(self.rest, (self.batch, 1))
@@ -127,7 +126,7 @@ class Filler:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
         actions = np.where(usable.mask, usable.command, wanted)
         if self.see_operator and (fallback is not None or self.hand_over is not None):
-            self._remember(actions)  # without seeing, a policy remembers its own: a hidden command stays hidden
+            self._state = self._state.carried_out(actions)  # a blind policy remembers its own: commands stay hidden
         self._last = actions.copy()  # an environment may scale its action in place
         none = np.zeros(self.batch, bool)
         self.counts["calls"] += 1
@@ -141,9 +140,9 @@ class Filler:
         )
 
     def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
-        """(B,): the policy's log-density of what the operator commanded in the step just filled, given the
-        observations alone; 0 where nothing was commanded, NaN in rows in fallback."""
-        if filled.fallback.all():  # a late call may still be running: another is not asked
+        """(B,): the policy's log-density of the operator's command in the step just filled, given the observations
+        alone; 0 where nothing was commanded, NaN for rows in fallback."""
+        if filled.fallback.all():  # a late call may still be running
             return np.full(self.batch, np.nan)
         try:
             found = self.policy.log_prob(self._state.history, filled.actions, query=filled.mask)
@@ -153,7 +152,7 @@ class Filler:
         return np.where(filled.fallback, np.nan, found)
 
     def _wanted(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """(B, n) actions before what is commanded is put in, and the rows (B,) in fallback (None: no row)."""
+        """(B, n) actions before the command is put in, and the rows (B,) in fallback (None: no row)."""
         fallback = usable.invalid
         if fallback is not None:
             self._note("invalid", fallback, "the operator's command is not finite or has the wrong size")
@@ -173,33 +172,30 @@ class Filler:
             np.count_nonzero(inside == planned) < planned.size
             and (lost := rows_with(~np.isfinite(planned))) is not None
         ):
-            self._note("broken", lost, "the policy gives NaN or infinity")
+            self._note("broken", lost, "the policy returned NaN or infinity")
             fallback = _either(fallback, lost)
             self._state = self._state.reset(lost)
         if blind is not None:
-            self._state = self._state.reset(blind)  # what was shown in place of the observation is not remembered
+            self._state = self._state.reset(blind)  # the zeros shown in place of the observation are forgotten
         return (inside if fallback is None else np.where(fallback[:, None], self._last, inside)), fallback
 
     def _planned(self, seen: NDArray[np.float32], usable: Usable) -> NDArray[Any] | None:
-        """(B, n) what the policy answers, or None when it does not."""
+        """(B, n) the policy's answer, or None without one."""
         try:
             call = functools.partial(self._ask, seen, usable)
             planned, self._state = call() if self.deadline is None else self.deadline.ask(call)
             return planned
         except Late as error:
-            self._note("late", np.ones(self.batch, bool), f"the policy gives {error}")
+            self._note("late", np.ones(self.batch, bool), f"the policy is late: {error}")
         except Exception as error:
             self._fail(error)
         return None
 
     def _ask(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], PolicyState]:
-        values = usable.command
-        if self._other_bounds:  # they may differ from the policy's by a rounding error
-            values = np.clip(values, self.policy.spaces.action.low, self.policy.spaces.action.high)
         planned, state = self.policy.step(
             seen,
             self._state,
-            values if self.see_operator else None,
+            usable.command if self.see_operator else None,
             usable.mask if self.see_operator else None,
             deterministic=self.deterministic,
             temperature=self.temperature,
@@ -212,22 +208,17 @@ class Filler:
     def _fail(self, error: Exception) -> None:
         self._note("failed", np.ones(self.batch, bool), f"the policy failed with {type(error).__name__}: {error}")
 
-    def _remember(self, actions: NDArray[Any]) -> None:
-        """Put what is really carried out into the policy's memory of its last action."""
-        begun = np.flatnonzero(~self._state.fresh)
-        self._state.plan[begun, np.maximum(self._state.age[begun] - 1, 0)] = actions[begun]
-
     def _note(
         self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the last safe action is repeated"
     ) -> None:
-        """Count rows, and warn when it is the first time."""
+        """Count an event's rows, and warn at the first one of its kind."""
         self.counts[kind] += int(rows.sum())
         if kind not in self._warned:
             self._warned.add(kind)
-            warnings.warn(f"{what}: {then}; said once, `counts` goes on", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{what}: {then}; reported once, see `counts` for totals", RuntimeWarning, stacklevel=4)
 
     def _warm_up(self, deadline: Deadline) -> None:
-        """The first call of a policy takes longest and is not to count as late."""
+        """Make the policy's first call, which takes longest, so that it does not count as late."""
         seen = np.zeros((self.batch, self.policy.observation_dim), np.float32)
         call = functools.partial(self.policy.step, seen, generator=torch.Generator().manual_seed(0))
         with contextlib.suppress(Exception):

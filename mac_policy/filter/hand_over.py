@@ -1,4 +1,4 @@
-"""A smooth hand-over: filled-in dims do not jump when the operator takes hold of dims or lets go of them."""
+"""A smooth hand-over: filled-in dims do not jump when the operator takes or releases dims."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class HandOver:
-    """After a row's mask changed, each dim filled in moves at most `max_change` a step from the action before, until
-    it has caught up with what the policy wants. What is commanded is never held back."""
+    """Limits the filled-in dims of a row after its mask changed: each moves at most `max_change` per step from the
+    previous action until it has caught up with the policy. Commands are never limited."""
 
     def __init__(self, max_change: ArrayLike, batch: int, action_dim: int) -> None:
         """max_change: one number or (n,), in units of the action."""
@@ -23,7 +23,7 @@ class HandOver:
         self._fresh = np.ones((batch, 1), bool)
 
     def reset(self, rows: NDArray[np.bool_]) -> None:
-        """Rows (B,) that are true begin an episode: there is no action before their first."""
+        """Begin an episode in the rows (B,) that are true: their first action has no predecessor."""
         self._behind = self._behind & ~rows[:, None]
         self._fresh = self._fresh | rows[:, None]
 
@@ -32,7 +32,7 @@ class HandOver:
     ) -> NDArray[Any]:
         """(B, n) wanted and last actions; rows in fallback (B,) repeat their last action and catch up later."""
         changed = ~self._fresh & (mask != self._mask).any(1, keepdims=True)
-        behind = self._behind | changed  # what is commanded is put in afterwards
+        behind = self._behind | changed  # commands are put in afterwards
         self._mask, self._fresh = mask, np.zeros_like(self._fresh)
         limit = self.limit.astype(wanted.dtype)
         moved = np.clip(wanted, last - limit, last + limit)

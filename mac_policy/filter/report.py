@@ -1,4 +1,4 @@
-"""What `ActionFilter` and its vector twin tell in `info["action_filter"]`."""
+"""The entries of `info["action_filter"]`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mac_policy.filter.filler import Filled, Filler
 
 
 class Milliseconds(np.float64):
-    """A measured duration. Any two of them count as equal: gymnasium's environment checker demands that equal steps
-    give equal infos, and a duration says nothing about what an environment does."""
+    """A measured duration, equal to any other: gymnasium's environment checker demands that equal steps give equal
+    infos, and a duration is no property of the environment."""
 
     def __eq__(self, other: object) -> Any:
         return isinstance(other, Milliseconds) or super().__eq__(other)
@@ -24,22 +24,22 @@ class Milliseconds(np.float64):
 
 
 class Reporter:
-    """Turns what was filled in into infos, and counts by episode."""
+    """Turns the results of a `Filler` into infos, and counts events per episode."""
 
     def __init__(self, filler: Filler, likelihood: bool) -> None:
         if likelihood and not filler.policy.has_likelihood:
-            raise ValueError(f"likelihood=True needs a policy that has one; a {filler.policy.kind} policy has not")
+            raise ValueError(f"likelihood=True needs a policy with one; a {filler.policy.kind} policy has none")
         self.filler, self.likelihood = filler, likelihood
         self._fallback = np.zeros(filler.batch, np.int64)
         self._invalid = np.zeros(filler.batch, np.int64)
 
     def reset(self, rows: NDArray[np.bool_]) -> None:
-        """Rows (B,) that are true begin a new episode."""
+        """Begin a new episode in the rows (B,) that are true."""
         self._fallback[rows] = 0
         self._invalid[rows] = 0
 
     def __call__(self, filled: Filled) -> dict[str, NDArray[Any]]:
-        """The entries by name, B values each; the docstring of `ActionFilter` explains them."""
+        """The entries by name, B values each, as the docstring of `ActionFilter` explains them."""
         self._count(filled)
         report: dict[str, NDArray[Any]] = {
             "action": filled.actions.copy(),

@@ -1,4 +1,4 @@
-"""The vector twin of `ActionFilter`: one call of the policy fills in the actions of all environments."""
+"""The vector form of `ActionFilter`: one call of the policy fills in the actions of all environments."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mac_policy.policies.policy import Policy
 
 
 class VectorActionFilter(VectorWrapper):
-    """As `ActionFilter`, around a vector of environments; every row may hold other dims.
+    """`ActionFilter` for vectors of environments; the operator may hold different dims in each.
 
-    `info["action_filter"]` is what `ActionFilter`s in a SyncVectorEnv would give: an array for each entry, with
-    "_entry" telling which environments have one. `fill_ms` is the time of the one call for all.
+    `info["action_filter"]` has the layout that `ActionFilter`s in a SyncVectorEnv give: an array for each entry, with
+    "_entry" for the environments that have the entry. `fill_ms` is the time of the one call for all environments.
 
     >>> envs = VectorActionFilter(gymnasium.make_vec("FrankaReach-v0", 8), "runs/reach/mac-s0")   # doctest: +SKIP
     """
@@ -42,7 +42,7 @@ class VectorActionFilter(VectorWrapper):
         rest: ArrayLike | None = None,
         seed: int = 0,
     ) -> None:
-        """policy: one for the environments' spaces, or its folder; the other settings are those of `Filler`."""
+        """policy: a policy made for the environments' spaces, or its folder; the other settings: see `Filler`"""
         super().__init__(env)
         ready, action_space = ready_policy(policy, env.single_observation_space, env.single_action_space)
         self.commands = CommandSpace(action_space, operator_dims, env.num_envs)
@@ -67,7 +67,7 @@ class VectorActionFilter(VectorWrapper):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often what went wrong, over all episodes; see `Filler`."""
+        """Counts of events over all episodes; see `Filler`."""
         return self.filler.counts
 
     def reset(
@@ -93,7 +93,7 @@ class VectorActionFilter(VectorWrapper):
         observations, rewards, terminations, truncations, info = self.env.step(filled.actions)
         ended = np.asarray(terminations | truncations, bool)
         stepped = np.ones(self.num_envs, bool)
-        if self.autoreset is AutoresetMode.NEXT_STEP:  # what ended before has just been reset and not been stepped
+        if self.autoreset is AutoresetMode.NEXT_STEP:  # environments that ended before were reset and not stepped
             stepped = ~self._ended
             self._begin(self._ended)
         elif self.autoreset is AutoresetMode.SAME_STEP:
@@ -109,6 +109,6 @@ class VectorActionFilter(VectorWrapper):
 
 
 def _vector_info(report: dict[str, NDArray[Any]], stepped: NDArray[np.bool_]) -> dict[str, Any]:
-    """In gymnasium's layout, with "_name" for the environments that have the entry."""
+    """In gymnasium's layout, with "_name" for the environments that have the entry `name`."""
     entries = {**report, **{f"_{name}": stepped.copy() for name in report}}
     return {"action_filter": entries, "_action_filter": stepped}

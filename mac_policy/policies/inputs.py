@@ -1,4 +1,4 @@
-"""What a policy is handed, as checked arrays with one row for each environment."""
+"""Checks of a policy's inputs, as arrays with one row per environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def rows(obs: ArrayLike, size: int, history: int) -> tuple[NDArray[np.float32], bool]:
-    """(size,), (B, size) or (B, history, size) observations, and whether there was a single one without an axis."""
+    """Observations (size,), (B, size) or (B, history, size) with a batch axis, and whether that axis was added."""
     try:
         with np.errstate(over="ignore"):
             found = np.asarray(obs, dtype=np.float32)
@@ -27,7 +27,7 @@ def rows(obs: ArrayLike, size: int, history: int) -> tuple[NDArray[np.float32], 
 
 
 class Commanded(NamedTuple):
-    """A checked command: values inside the action space where the mask is true."""
+    """A checked command, inside the action space where the mask is true."""
 
     command: NDArray[Any]  # (n, act)
     mask: NDArray[np.bool_]  # (n, act)
@@ -46,7 +46,8 @@ def commanded(command: ArrayLike | None, mask: ArrayLike | None, n: int, space: 
         values = fitted("command", np.asarray(command, dtype=space.dtype), n, space)
     held = truths("mask", mask, n, space)
     inside = (values >= space.low) & (values <= space.high)
-    if not inside.all() and (bad := held & ~inside).any():
+    bad = held & ~inside
+    if bad.any() and (bad := bad & ~_nearly(values, space)).any():
         row, dim = np.argwhere(bad)[0]
         if np.isnan(values[row, dim]):
             raise ValueError(f"command[{dim}] is NaN where the mask is true")
@@ -55,6 +56,11 @@ def commanded(command: ArrayLike | None, mask: ArrayLike | None, n: int, space: 
             f"[{space.low[dim]}, {space.high[dim]}]: clip the command first, as ActionFilter does"
         )
     return Commanded(values, held)
+
+
+def _nearly(values: NDArray[Any], space: spaces.Box) -> NDArray[np.bool_]:
+    """Values outside the space by a rounding error: environments' bounds may differ by that from the policy's."""
+    return np.isclose(values, np.clip(values, space.low, space.high))
 
 
 def truths(name: str, mask: ArrayLike, n: int, space: spaces.Box) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Normalisation that travels with the weights: zero mean, unit variance, per dimension."""
+"""Normalisation to zero mean and unit variance per dimension, stored with the weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from mac_policy.policies.spaces import Spaces
 
-MARGIN = 0.1  # of a dimension's demonstrated range, by which an observation may leave it
+MARGIN = 0.1
+"""Share of a dimension's demonstrated range by which observations may leave the range."""
 
 
 class Normalizer(nn.Module):
@@ -44,8 +45,11 @@ class Normalizer(nn.Module):
 
     @staticmethod
     def fit(spaces: Spaces, observations: np.ndarray, actions: np.ndarray, min_std: float = 1e-2) -> Normalizer:
-        """Statistics of (S, obs) observations and (S, act) actions. A dimension that hardly moves is divided
-        by `min_std` and not by its own tiny spread, which would blow sensor noise up to signal size."""
+        """Statistics of (S, obs) observations and (S, act) actions.
+
+        The standard deviation is at least `min_std`: dividing a dimension that hardly moves by its own spread would
+        amplify sensor noise to the size of a signal.
+        """
         normalizer = Normalizer(observations.shape[-1], actions.shape[-1])
         for name, values in (("observation", observations), ("action", actions)):
             if not np.isfinite(values).all():
@@ -62,10 +66,10 @@ class Normalizer(nn.Module):
         return normalizer
 
     def observations(self, values: Tensor) -> Tensor:
-        """(..., obs) -> (..., obs). What leaves the demonstrated range is taken for the end of it.
+        """(..., obs) -> (..., obs) normalised, clipped to the demonstrated range and its margin.
 
-        The demonstrations say nothing about what lies beyond: a thing that never moved in them would, once knocked
-        over, drown everything else a network sees.
+        The demonstrations say nothing about values beyond: an object that never moved in them and is knocked over
+        would otherwise dominate the network's input.
         """
         inside = values.clamp(self.observation_low, self.observation_high)
         return (inside - self.observation_mean) / self.observation_std
@@ -75,8 +79,8 @@ class Normalizer(nn.Module):
         return (values - self.action_mean) / self.action_std
 
     def denormalize(self, values: Tensor) -> Tensor:
-        """(..., act) normalised -> the action space, clipped to its bounds."""
-        return (values * self.action_std + self.action_mean).clamp(self.action_low, self.action_high)
+        """(..., act) normalised -> units of the action space, not clipped to its bounds."""
+        return values * self.action_std + self.action_mean
 
     @property
     def low(self) -> Tensor:
@@ -89,6 +93,6 @@ class Normalizer(nn.Module):
         return self.actions(self.action_high)
 
     def bounds(self, horizon: int = 1) -> tuple[Tensor, Tensor]:
-        """(horizon * act,) each: `low` and `high` for every step of a chunk."""
+        """`low` and `high` for every step of a chunk, (horizon * act,) each."""
         low, high = self.low, self.high
         return (low, high) if horizon == 1 else (low.repeat(horizon), high.repeat(horizon))

@@ -1,8 +1,8 @@
-"""Training on states beside the demonstrated ones, with the action that leads back.
+"""Training on states beside the demonstrated ones, with actions that lead back to them.
 
-A cloned policy that drifts off the demonstrations finds no advice there. Where an action dimension plainly moves an
-observation dimension (a joint command and its joint), the demonstrations themselves tell how to come back: displace
-that observation, and change the action by what undoes the displacement over the next few steps.
+The demonstrations do not say what to do in states that a cloned policy reaches when it drifts away from them. Where
+an action dimension moves an observation dimension (a joint command and its joint), the demonstrations tell how to
+return: displace the observation, and correct the action so that the displacement vanishes over the next few steps.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-LEAST_CORRELATION = 0.7  # between an action and the change of an observation, for the one to move the other
+LEAST_CORRELATION = 0.7
+"""Correlation of an action and the change of an observation from which the action counts as moving it."""
 
 
 class Recovery(NamedTuple):
-    """Pairs (action dim, observation dim) of which the first moves the second.
+    """P pairs of an action dim and the observation dim that it moves.
 
-    gain (P,): change of the observation in one step per unit of action. spread (P,): standard deviation of that
-    change over the demonstrations, the unit in which displacements are drawn.
+    gain (P,): change of the observation per step and unit of action. spread (P,): standard deviation of that change
+    over the demonstrations, the unit in which displacements are drawn.
     """
 
     action_dims: Tensor  # (P,) long
@@ -51,7 +52,7 @@ class Recovery(NamedTuple):
     def displace(self, observations: Tensor, actions: Tensor, noise: Tensor, steps: float) -> tuple[Tensor, Tensor]:
         """(B, history, obs), (B, horizon, act), noise (B, P) in units of `spread` -> both, displaced and corrected.
 
-        The action takes back 1/steps of what is left of the displacement at each step of the chunk.
+        The action takes back 1/steps of the remaining displacement at each step of the chunk.
         """
         displacement = noise * self.spread.to(noise)  # (B, P)
         seen = observations.clone()
@@ -64,7 +65,7 @@ class Recovery(NamedTuple):
 
 
 def _correlation(action: NDArray[np.float64], change: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(S, act), (S, obs) -> (act, obs); zero where something never varies."""
+    """(S, act), (S, obs) -> correlations (act, obs); zero where a dimension never varies."""
     action, change = action - action.mean(0), change - change.mean(0)
     scale = np.outer(action.std(0), change.std(0)) * len(action)
     product: NDArray[np.float64] = action.T @ change

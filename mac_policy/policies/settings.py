@@ -10,15 +10,18 @@ from mac_policy.common.settings import check_range
 
 @dataclasses.dataclass(frozen=True)
 class PolicySettings:
-    """What every policy can be told.
+    """The settings of every policy; a kind of policy adds its own in a subclass.
 
-    history: observations a decision is based on (1 = the present one alone)
-    horizon: steps of action one decision plans
-    execute: planned steps carried out before planning anew (<= horizon)
-    observation_noise: standard deviation of the gaussian noise on normalised observations in training
+    history: number of observations that a decision is based on (1 = the present one alone)
+    horizon: number of action steps that a decision plans
+    execute: planned steps that are carried out before planning anew (<= horizon)
+    observation_noise: standard deviation of the Gaussian noise on normalised observations in training
     displacement: in training, observations that an action dim moves are displaced by up to this many standard
-        deviations of their change in one step, and the action is changed to come back (see recovery.py)
-    recovery_steps: in about how many steps it comes back
+        deviations of their change per step, and the action is corrected to return (see recovery.py)
+    recovery_steps: number of steps that the return takes, approximately
+
+    >>> PolicySettings(horizon=4, execute=2).history
+    1
     """
 
     history: int = 1

@@ -1,4 +1,4 @@
-"""Box spaces as plain JSON, and the comparison a checkpoint makes before it is used."""
+"""The observation and action spaces of a policy: as plain JSON, and their comparison with an environment's."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from gymnasium import spaces
 
 
 class Spaces(NamedTuple):
-    """What a policy reads and what it commands: two flat boxes."""
+    """The observation space and the action space of a policy: two flat boxes.
+
+    >>> from gymnasium.spaces import Box
+    >>> Spaces.of(Box(-1, 1, (3,)), Box(-1, 1, (2,))).action.shape
+    (2,)
+    """
 
     observation: spaces.Box
     action: spaces.Box
 
     @staticmethod
     def of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> Spaces:
-        """Check that both are flat boxes and the action's is bounded."""
+        """The spaces of an environment; ValueError unless both are flat boxes and the action space is bounded."""
         for name, space in (("observation", observation), ("action", action)):
             if not isinstance(space, spaces.Box) or len(space.shape) != 1:
                 raise ValueError(f"the {name} space must be a Box with one axis, got {space}")
@@ -55,8 +60,10 @@ def spaces_from_json(data: Mapping[str, Any]) -> Spaces:
 
 
 def check_same(have: Spaces, want: Spaces) -> None:
-    """ValueError naming the space when a policy was made for other ones. Bounds of observations may differ:
-    environments disagree about them and no policy reads them."""
+    """ValueError that names the space in which a policy and an environment differ.
+
+    The bounds of observations may differ: environments disagree about them and no policy uses them.
+    """
     if have.observation.shape != want.observation.shape:
         raise ValueError(
             f"the policy reads observations of shape {have.observation.shape}, "

@@ -1,4 +1,4 @@
-"""What a policy remembers between steps, row by row, so that batched rollouts reset independently."""
+"""The memory of a policy between steps, row by row, so that the rows of a batch reset independently."""
 
 from __future__ import annotations
 
@@ -11,22 +11,36 @@ from torch import Tensor
 
 @dataclass
 class PolicyState:
-    """B rows, one for each environment. Made by `Policy.initial_state`, returned anew by `Policy.step`."""
+    """The memory of B rows, one per environment; made by `Policy.initial_state`, returned anew by `Policy.step`.
+
+    >>> import numpy as np
+    >>> from mac_policy import make_policy, Spaces
+    >>> from gymnasium.spaces import Box
+    >>> state = make_policy("bc", Spaces.of(Box(-1, 1, (3,)), Box(-1, 1, (2,))), {"width": 8}).initial_state(2)
+    >>> state.reset(np.array([True, False])).fresh
+    array([ True,  True])
+    """
 
     history: NDArray[np.float32]
     """(B, history, obs): the last observations, oldest first."""
     plan: NDArray[np.float32]
-    """(B, horizon, act): the chunk being carried out, in the action space."""
+    """(B, horizon, act): the chunk of actions being carried out, in units of the action space."""
     age: NDArray[np.int64]
-    """(B,): steps of the plan already carried out."""
+    """(B,): number of steps of the plan already carried out."""
     fresh: NDArray[np.bool_]
-    """(B,): rows at the start of an episode, which have neither history nor plan."""
+    """(B,): rows at the start of an episode, without history and plan."""
     noise: Tensor | None = None
-    """(B, ...): the randomness held across steps, for policies that hold some."""
+    """(B, ...): random numbers kept across steps, for policies that keep some."""
 
     def reset(self, rows: NDArray[np.bool_]) -> PolicyState:
-        """The state with the given rows (B,) put back to the start of an episode."""
+        """The state with the rows (B,) that are true put back to the start of an episode."""
         return PolicyState(self.history, self.plan, self.age, self.fresh | rows, self.noise)
+
+    def carried_out(self, actions: NDArray[np.floating]) -> PolicyState:
+        """The state after the actions (B, act) were carried out in place of the ones that `Policy.step` returned."""
+        plan, begun = self.plan.copy(), np.flatnonzero(~self.fresh)
+        plan[begun, np.maximum(self.age[begun] - 1, 0)] = actions[begun]
+        return PolicyState(self.history, plan, self.age, self.fresh, self.noise)
 
     def __len__(self) -> int:
         return len(self.age)

@@ -390,7 +390,7 @@ def test_a_policy_for_other_spaces_is_refused_with_both_named(form, spaces_of_en
         ([], r"operator_dims = \[\]"),
         (0, "operator_dims = 0 leaves nothing to command"),
         (1.5, "operator_dims = 1.5"),
-        ("random-2", "operator_dims=None the operator says at each step"),
+        ("random-2", "operator_dims=None, with which the operator names"),
         ("rand", "'rand'"),
     ],
     ids=str,
@@ -403,7 +403,7 @@ def test_operator_dims_that_make_no_sense_are_refused(dims, message):
 
 def test_settings_that_make_no_sense_are_refused(tmp_path):
     for build in both(Line, make("bc"), likelihood=True):
-        with pytest.raises(ValueError, match="likelihood=True needs a policy that has one; a bc policy has not"):
+        with pytest.raises(ValueError, match="likelihood=True needs a policy with one; a bc policy has none"):
             build()
     for build in both(Line, make("bc"), max_change=-1.0):
         with pytest.raises(ValueError, match="max_change"):

@@ -194,7 +194,7 @@ def test_a_policy_that_gives_nan_brings_the_fallback_row_by_row():
     broken = np.float32([[0.1, 0.1, 0.1], [0.1, np.nan, 0.1], [np.inf, 0.1, 0.1]])
     filler = Filler(scripted(0.2, broken), 3)
     fill(filler)
-    with pytest.warns(RuntimeWarning, match="policy gives NaN or infinity"):
+    with pytest.warns(RuntimeWarning, match="policy returned NaN or infinity"):
         filled = fill(filler)
     assert filled.fallback.tolist() == [False, True, True]
     assert filled.actions.tolist() == np.float32([[0.1] * 3, [0.2] * 3, [0.2] * 3]).tolist()
@@ -395,6 +395,15 @@ def test_a_late_policy_is_not_asked_for_a_likelihood():
     with pytest.warns(RuntimeWarning, match="no answer within"):
         late = fill(filler)
     assert np.isnan(filler.log_likelihood(late)).all()
+
+
+def test_bounds_of_the_same_type_that_differ_by_a_rounding_error_do_no_harm():
+    wide = spaces.Box(np.nextafter(LOW, np.float32(-9)), np.nextafter(HIGH, np.float32(9)))
+    filler = Filler(make("mac"), 2, space=wide)
+    values = np.stack([wide.low, wide.high])
+    filled = filler(observations(2), values, np.tile([True, True, False], (2, 1)))
+    assert filled.actions[:, :2].tobytes() == values[:, :2].tobytes()
+    assert not filled.fallback.any()
 
 
 def test_bounds_that_differ_by_a_rounding_error_do_no_harm():

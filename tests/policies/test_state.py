@@ -119,6 +119,17 @@ def test_rows_plan_with_what_is_their_own():
     np.testing.assert_allclose(both[1], alone[0], atol=1e-5)
 
 
+def test_a_state_remembers_the_actions_that_were_carried_out():
+    policy = make("bc", horizon=3, execute=2)
+    _, state = policy.step(walk(1, 2)[0], None)
+    state = state.reset(np.array([False, True]))
+    told = state.carried_out(np.full((2, ACTION), 0.125))
+    assert (told.plan[0, 0] == 0.125).all()
+    np.testing.assert_array_equal(told.plan[0, 1:], state.plan[0, 1:])
+    np.testing.assert_array_equal(told.plan[1], state.plan[1])  # a row that begins has carried out nothing
+    assert (state.plan[0, 0] != 0.125).any()
+
+
 def test_held_noise_is_drawn_anew_for_a_row_that_begins_and_stays_for_the_others():
     policy, seen = make("mac", decode="sample", noise="episode"), walk(1, 2)[0]
     _, before = policy.step(seen, None)
