@@ -60,7 +60,8 @@ def commanded(command: ArrayLike | None, mask: ArrayLike | None, n: int, space: 
 
 def _nearly(values: NDArray[Any], space: spaces.Box) -> NDArray[np.bool_]:
     """Values outside the space by a rounding error: environments' bounds may differ by that from the policy's."""
-    return np.isclose(values, np.clip(values, space.low, space.high))
+    near: NDArray[np.bool_] = np.isclose(values, np.clip(values, space.low, space.high))
+    return near
 
 
 def truths(name: str, mask: ArrayLike, n: int, space: spaces.Box) -> NDArray[np.bool_]:
