@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -46,6 +46,9 @@ class TrainingQueries(NamedTuple):
         return TrainingQueries(self.ranks.to(device), self.weights.to(device), mode)
 
 
+TrainingDraws: TypeAlias = TrainingMasks | TrainingQueries
+
+
 def parallel_weights(evidence: Tensor) -> Tensor:
     """1 / (N - |e|) for every unseen variable: the mean over them. (n, N)"""
     return uniform_over(~evidence)
@@ -69,7 +72,7 @@ def only_last(ranks: Tensor, query: Tensor) -> Tensor:
     return (query & (asked == asked.amax(1, keepdim=True))).float()
 
 
-def check_kind(asked: TrainingMasks | TrainingQueries, kind: str) -> None:
+def check_kind(asked: TrainingDraws, kind: str) -> None:
     """Raise unless this is what a network of this kind trains on."""
     wanted, method = (TrainingQueries, "queries") if kind == "path" else (TrainingMasks, "masks")
     if not isinstance(asked, wanted):
@@ -79,9 +82,7 @@ def check_kind(asked: TrainingMasks | TrainingQueries, kind: str) -> None:
         )
 
 
-def known_and_weights(
-    asked: TrainingMasks | TrainingQueries, x: Tensor, missing: Tensor | None, validate: bool
-) -> tuple[Tensor, Tensor]:
+def known_and_weights(asked: TrainingDraws, x: Tensor, missing: Tensor | None, validate: bool) -> tuple[Tensor, Tensor]:
     """Evidence (bool) of masks, or ranks (long) of queries, without what is missing; and weights. Both (B, N)."""
     check_rows("weights", asked.weights, len(x))
     if asked.weights.shape != x.shape:
