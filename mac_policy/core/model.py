@@ -14,7 +14,7 @@ from mac_policy.core.factorization import Factorization
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.networks import Network
 from mac_policy.core.question import Question, in_fewer_steps
-from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, check_kind, known_and_weights
+from mac_policy.core.training_draws import TrainingDraws, check_kind, known_and_weights
 
 VARIABLES_PER_PASS = 65_536
 
@@ -94,10 +94,16 @@ class AnyOrderModel(nn.Module):
         conditionals: Conditional = self.head(params, generator=generator)
         return conditionals
 
+    def answers(self, x: Tensor, draws: TrainingDraws, context: Tensor | None = None) -> Conditional:
+        """The conditionals that training draws ask for, as distributions of batch shape (B, N)."""
+        params = self._params(x, draws.known, self._encode(context, len(x)), draws.mode)
+        conditionals: Conditional = self.head(self.head.after(params, x, draws.weights > 0))
+        return conditionals
+
     def loss(
         self,
         x: Tensor,
-        masks: TrainingMasks | TrainingQueries,
+        draws: TrainingDraws,
         context: Tensor | None = None,
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
@@ -115,8 +121,8 @@ class AnyOrderModel(nn.Module):
         check_values(x, self.num_variables)
         if missing is not None:
             missing = check_mask("missing", missing, len(x), self.num_variables)
-        check_kind(masks, self.network.kind)
-        known, weights = known_and_weights(masks, x, missing, self.validate)
+        check_kind(draws, self.network.kind)
+        known, weights = known_and_weights(draws, x, missing, self.validate)
         read = x if evidence_values is None else evidence_values
         if self.validate:
             self.head.check(read, self.asking.visible(known))
@@ -124,7 +130,7 @@ class AnyOrderModel(nn.Module):
         encoded = self._encode(context, len(x) // check_count("rows_per_context", rows_per_context))
         if encoded is not None and rows_per_context > 1:
             encoded = encoded.repeat_interleave(rows_per_context, 0)
-        params = self._params(read, known, encoded, masks.mode)
+        params = self._params(read, known, encoded, draws.mode)
         params = self.head.after(params, x, weights > 0)
         asked = weights.reshape(-1).nonzero()[:, 0]
         losses = self.head.loss(
