@@ -61,7 +61,7 @@ $(VENV)/.docs-installed: $(STAMP)
 	@touch $@
 
 docs: $(VENV)/.docs-installed
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 fmt: $(STAMP)
