@@ -19,7 +19,7 @@ MAY_IMPORT = {  # a room of the library: the rooms it may use
     "filter": {"common", "filter", "operators", "policies"},
     "evaluation": {"common", "demonstrations", "evaluation", "filter", "operators", "policies"},
     "tasks": {"common", "demonstrations", "operators", "tasks"},
-    "rows": {"common", "core", "demonstrations", "policies", "rows", "training"},
+    "rows": {"common", "core", "policies", "rows", "training"},
 }
 MAY_IMPORT["cli"] = {"cli", *MAY_IMPORT} - {"filter"}
 ONLY_SCRIPTS = {"hydra", "omegaconf", "envs", "scripts", "benchmarks", "tests", "gymnasium_robotics", "mujoco"}

@@ -1,4 +1,4 @@
-"""The control law of the kitchen's arm: from a wanted tool pose to the nine velocities the environment takes.
+"""The control law of the robot arm: from a target pose of the tool to the nine velocities of an action.
 
 The tool centre point (TCP) lies 3 cm beyond the site `end_effector`, between the fingertips. Positions are
 world metres, angles radians. At yaw = pitch = 0 the hand points along world +y and the fingers open along x.
@@ -16,7 +16,7 @@ TCP_OFFSET = 0.03
 DAMPING = 0.03
 ORIENTATION_WEIGHT = 0.25
 MAX_JOINT_STEP = 0.07  # rad a step; about what a saturated action moves a joint
-# An action of 1 asks for 0.16 rad; in one step a joint covers only this share of what it is asked.
+# An action of 1 commands 0.16 rad; in one step a joint covers only this share of its command.
 ACTION_SCALE = 0.16
 COVERED = np.array([0.5] * 4 + [0.617] * 3)
 STIFFNESS = np.array([870.0] * 4 + [120.0] * 3)
@@ -52,8 +52,8 @@ def shorten(vector: Vector, longest: float) -> Vector:
     return vector if length <= longest else vector * (longest / length)
 
 
-class Arm:
-    """Kinematics of the arm in a model: reads the live state, solves on a scratch copy."""
+class RobotArm:
+    """Kinematics of the robot arm in a model: reads the live state, solves on a scratch copy."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self.model = model

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.kitchen import environment as kitchen
-from envs.kitchen.control import Arm, action_for
+from envs.kitchen.control import RobotArm, action_for
 from envs.kitchen.goals import CANONICAL_ORDER, MAX_EPISODE_STEPS, goal_tasks
 from envs.kitchen.orders import demonstration_order
 from envs.kitchen.stroke import StrokeRunner
-from envs.kitchen.strokes import RECIPES, is_done
+from envs.kitchen.strokes import MANOEUVRES, is_done
 from mac_policy.demonstrations.demonstrations import Episode
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ScriptedExpert:
         """`attempts`: how often a task is tried before it is left."""
         self.attempts = attempts
         self.finished = True
-        self._arm: Arm | None = None
+        self._arm: RobotArm | None = None
         self._stroke: StrokeRunner | None = None
 
     def reset(self, order: Sequence[str], rng: np.random.Generator) -> None:
@@ -68,7 +68,7 @@ class ScriptedExpert:
     def act(self, observation: NDArray[np.floating] | None, simulator: Simulator) -> NDArray[np.float32]:
         """(9,) the clean action for the simulator's present state; `observation` is not needed."""
         if self._arm is None or self._arm.model is not simulator.model:
-            self._arm = Arm(simulator.model)
+            self._arm = RobotArm(simulator.model)
         data = simulator.data
         self._done |= {task for task in self._queue if is_done(task, data)}
         while not self.finished:
@@ -90,7 +90,7 @@ class ScriptedExpert:
             return
         task = self._queue[0]
         self._tries[task] += 1
-        self._stroke = StrokeRunner(self._arm, RECIPES[task].stroke(data, self._rng), self._speed)
+        self._stroke = StrokeRunner(self._arm, MANOEUVRES[task].stroke(data, self._rng), self._speed)
 
     def _settled(self, task: str) -> bool:
         return task in self._done or self._tries[task] >= self.attempts

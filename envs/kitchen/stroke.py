@@ -1,4 +1,4 @@
-"""Carrying out one stroke: travel, reach, close, move the object, let go, back off."""
+"""Execution of one stroke: travel, reach, close, move the object, release, back off."""
 
 from enum import Enum
 
@@ -6,10 +6,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.kitchen.control import MAX_JOINT_STEP, Arm, Pose, Vector, action_for
+from envs.kitchen.control import MAX_JOINT_STEP, Pose, RobotArm, Vector, action_for
 from envs.kitchen.strokes import Stroke
 
-FREE_SPEED = 1.3  # times the speed of contact
+FREE_SPEED = 1.3  # times the speed in contact
 APPROACH_GAIN, REACH_GAIN = 2.5, 1.5  # above 1 the hand does not slow down before it arrives
 NEAR_TRAVEL, NEAR_REACH, NEAR_EXIT = 0.05, 0.018, 0.035  # metres from a waypoint that count as there
 SLIPPED = 0.085  # metres between the hand and where it should hold the object
@@ -37,7 +37,7 @@ STAGES = tuple(Stage)
 class StrokeRunner:
     """Turns a stroke into actions, step by step, from the live state."""
 
-    def __init__(self, arm: Arm, stroke: Stroke, speed: float) -> None:
+    def __init__(self, arm: RobotArm, stroke: Stroke, speed: float) -> None:
         """`speed`: metres of tool motion a step."""
         self._arm, self._stroke, self._speed = arm, stroke, speed
         self._travel_to, _ = arm.solve(stroke.approach)
@@ -46,7 +46,7 @@ class StrokeRunner:
         self._age = 0
 
     def action(self, data: mujoco.MjData) -> NDArray[np.float32] | None:
-        """(9,) the next action, None once the stroke is over."""
+        """(9,) the next action; None after the end of the stroke."""
         while self.stage is not None and self._over(data):
             self._advance(data)
         if self.stage is None:
@@ -84,7 +84,7 @@ class StrokeRunner:
         return False
 
     def _slipped(self, data: mujoco.MjData) -> bool:
-        """Whether the hand has come off what it grasped."""
+        """Whether the hand has lost the object that it grasped."""
         return self._stroke.grasp and self._distance(data, self._stroke.contact(data)) > SLIPPED
 
     def _stalled(self, data: mujoco.MjData) -> bool:

@@ -1,8 +1,8 @@
-"""How each kitchen task is done, as data: where to come from, where to take hold, how to move what is held.
+"""How each goal of the kitchen is completed, as data: the approach, the contact and the path of the hand.
 
-Every task is one stroke: travel to a point in front of the object, reach in to the contact, close the hand or
-keep it closed, follow a path that leads the object's joint by a little, let go, back off. World metres,
-radians; the hand points along +y at yaw 0.
+Every goal takes one stroke: travel to a point in front of the object, reach to the contact, close the hand or keep it
+closed, follow a path that leads the object's joint by a small margin, release, back off. Units are metres in the
+world's frame and radians; the hand points along +y at yaw 0.
 """
 
 from collections.abc import Callable
@@ -36,14 +36,14 @@ FREE_WAYPOINT_STD = 0.015
 
 @dataclass(frozen=True)
 class Stroke:
-    """One attempt at one task."""
+    """One attempt at one goal."""
 
     approach: Pose
     """Where the joint-space travel ends."""
     contact: Goal
-    """Where the hand has the object between its fingers or beside them, from the live state."""
+    """The pose in contact with the object, from the live state."""
     path: Goal
-    """Where to head while the object moves, from the live state."""
+    """The pose to aim at while the object moves, from the live state."""
     progress: Callable[[mujoco.MjData], float]
     """How far the object has moved, in its joint's unit."""
     stop: float
@@ -51,11 +51,11 @@ class Stroke:
     grasp: bool
     """Whether the hand comes open and closes on the object, or stays closed and pushes."""
     back_off: Vector
-    """(3,) the way out, added to where the stroke ended."""
+    """(3,) the displacement with which the hand leaves, from the end of the stroke."""
 
 
 def is_done(task: str, data: mujoco.MjData) -> bool:
-    """Whether the task's joints are as near to their goal as the environment asks for."""
+    """Whether the goal's joints are as near to their targets as the environment requires."""
     distance = np.linalg.norm(data.qpos[OBS_ELEMENT_INDICES[task]] - OBS_ELEMENT_GOALS[task])
     return bool(distance < BONUS_THRESH)
 
@@ -193,7 +193,7 @@ class Knob:
 
 @dataclass(frozen=True)
 class KettleHold:
-    """One way to take the kettle."""
+    """One way to hold the kettle."""
 
     sideways: float
     """x of the hold from the kettle's centre."""
@@ -207,7 +207,7 @@ class KettleHold:
 
 @dataclass(frozen=True)
 class Kettle:
-    """The kettle is pushed away over the stove, by one of its posts or by its base."""
+    """The kettle: pushed away over the stove, by one of its posts or by its base."""
 
     holds: tuple[KettleHold, ...]
     reach: float = 0.13
@@ -238,9 +238,9 @@ class Kettle:
         )
 
 
-Recipe = Door | Slider | Knob | Kettle
+Manoeuvre = Door | Slider | Knob | Kettle
 
-RECIPES: dict[str, Recipe] = {
+MANOEUVRES: dict[str, Manoeuvre] = {
     MICROWAVE: Door(
         joint=22, handle=(-0.642, 0.493, 1.792), axis=(-1.128, 0.455), opening=-1.0, stop=(0.64, 0.82),
         yaw=0.3, reach=0.14, depth=0.03, lead=0.12, height_play=0.05,

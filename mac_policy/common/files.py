@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, whatever happens in between."""
+"""Files written atomically: after a failure at any moment a file is the old one or the new one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from safetensors import safe_open
-from safetensors.torch import load, save
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -41,12 +43,16 @@ def write_text(path: Path, text: str) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """As `write_bytes`, in the safetensors format."""
+    from safetensors.torch import save
+
     ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, save(ready, dict(metadata or {})))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file."""
+    from safetensors.torch import load
+
     return load(path.read_bytes())
 
 

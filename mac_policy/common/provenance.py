@@ -1,4 +1,4 @@
-"""Where a number comes from: what every results.json says about its own making, and how it is written."""
+"""Provenance: what every results.json says about how it was made, and how it is written."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from mac_policy.common.files import write_text
 
 SCHEMA = 1
 PACKAGES = ("torch", "numpy", "safetensors", "mujoco", "gymnasium", "gymnasium-robotics", "minari", "mac-policy")
@@ -51,10 +53,8 @@ def cpu_name() -> str:
 
 
 def write_json(path: Path, record: dict[str, Any]) -> Path:
-    """Write JSON whole or not at all: a reader never sees half a file. Numbers must be finite."""
+    """Write JSON atomically, see `write_bytes`; numbers must be finite."""
     text = json.dumps(record, indent=2, allow_nan=False) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.replace(path)
+    write_text(path, text)
     return path

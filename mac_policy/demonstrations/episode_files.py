@@ -1,17 +1,16 @@
-"""One episode a file, written whole or not at all."""
+"""Files of one episode each, written atomically."""
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from mac_policy.demonstrations.episode import Episode
-
-_ARRAYS = ("observations", "actions", "rewards", "terminations", "truncations")
+from mac_policy.common.files import write_bytes
+from mac_policy.demonstrations.episode import ARRAYS, Episode
 
 
 def episode_file(folder: Path, index: int) -> Path:
@@ -21,21 +20,14 @@ def episode_file(folder: Path, index: int) -> Path:
 
 def save_episode(path: Path, episode: Episode) -> None:
     """Write an episode; the file appears under its name only when it is complete."""
-    arrays = {name: getattr(episode, name) for name in _ARRAYS}
-    if episode.executed is not None:
-        arrays["executed"] = episode.executed
+    arrays = {name: values for name in ARRAYS if (values := getattr(episode, name)) is not None}
     notes = json.dumps({"completed": episode.completed, "seed": episode.seed})
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    buffer = io.BytesIO()
+    np.savez(buffer, notes=np.array(notes), **arrays)
     try:
-        with part.open("wb") as file:
-            np.savez(file, notes=np.array(notes), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_bytes(path, buffer.getvalue())
     except OSError as error:
         raise OSError(f"episode could not be written to {path}: {error}; what is complete stays") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def load_episode(path: Path) -> Episode | None:
@@ -43,8 +35,7 @@ def load_episode(path: Path) -> Episode | None:
     try:
         with np.load(path) as file:
             notes = json.loads(str(file["notes"]))
-            arrays = {name: file[name] for name in _ARRAYS}
-            executed = file["executed"] if "executed" in file.files else None
+            arrays = {name: file[name] for name in ARRAYS if name != "executed" or name in file.files}
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
         return None
-    return Episode(**arrays, completed=tuple(notes["completed"]), executed=executed, seed=notes["seed"])
+    return Episode(**arrays, completed=tuple(notes["completed"]), seed=notes["seed"])

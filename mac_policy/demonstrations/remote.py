@@ -1,4 +1,4 @@
-"""Fetching published data sets: a look-up that never takes long, a download that never leaves halves."""
+"""Published data sets of demonstrations: Minari's and D4RL's, downloaded into their folders on this machine."""
 
 from __future__ import annotations
 
@@ -7,60 +7,19 @@ import importlib.util
 import os
 import shutil
 import tempfile
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+
+from rich.console import Console
 
 from mac_policy.common.digest import file_sha256
+from mac_policy.common.download import CONNECT_SECONDS, Download, Unavailable, brief, offline, retrieve, within
 from mac_policy.demonstrations.minari_store import check_dataset_id, local_path, store_root
 from mac_policy.demonstrations.task_data import OfficialFile
 
-T = TypeVar("T")
-
 LOOK_UP_SECONDS = 10.0
-CONNECT_SECONDS = 10.0
-
-
-class Unavailable(Exception):
-    """A source does not have the data, or cannot be reached; the message says which."""
-
-
-def within(seconds: float, call: Callable[[], T]) -> T:
-    """`call()`, or Unavailable when it takes longer than `seconds`.
-
-    A name look-up or a silent server has no time-out of its own that holds in all cases, so the call runs
-    in a daemon thread, which is left behind.
-    """
-    outcome: dict[str, Any] = {}
-
-    def run() -> None:
-        try:
-            outcome["value"] = call()
-        except Exception as error:
-            outcome["error"] = error
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if "error" in outcome:
-        raise Unavailable(_brief(outcome["error"])) from outcome["error"]
-    if "value" not in outcome:
-        raise Unavailable(f"no answer within {seconds:g} s")
-    value: T = outcome["value"]
-    return value
-
-
-def _brief(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
-
-
-def offline() -> bool:
-    """Whether the user asked for no network (HF_HUB_OFFLINE)."""
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def fetch_minari(dataset_id: str, *, seconds: float | None = None) -> Path:
@@ -80,7 +39,7 @@ def fetch_minari(dataset_id: str, *, seconds: float | None = None) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         (incoming / dataset_id).rename(target)
     except Exception as error:
-        raise Unavailable(f"downloading {dataset_id} failed: {_brief(error)}") from error
+        raise Unavailable(f"downloading {dataset_id} failed: {brief(error)}") from error
     finally:
         shutil.rmtree(incoming, ignore_errors=True)
     found = local_path(dataset_id)
@@ -137,19 +96,7 @@ def verify(path: Path, official: OfficialFile) -> Path:
 def fetch_d4rl(official: OfficialFile, *, seconds: float | None = None) -> Path:
     """The official file, downloaded once and checked by its sha256."""
     target = d4rl_folder() / official.file_name
-    if target.is_file():
-        return verify(target, official)
-    url, seconds = official_url(official), seconds or CONNECT_SECONDS
-    answer = within(seconds, lambda: urllib.request.urlopen(url, timeout=seconds))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".incoming-", delete=False) as part:
-        try:
-            shutil.copyfileobj(answer, part)
-            part.flush()
-            verify(Path(part.name), official)
-            Path(part.name).rename(target)
-        except OSError as error:
-            raise Unavailable(f"{url}: {_brief(error)}") from error
-        finally:
-            Path(part.name).unlink(missing_ok=True)
-    return target
+    if not target.is_file():
+        download = Download(official_url(official), official.file_name, f"sha256:{official.sha256}")
+        retrieve(download, target.parent, Console(stderr=True), seconds=seconds or CONNECT_SECONDS)
+    return verify(target, official)

@@ -18,13 +18,14 @@ from rich.console import Console
 from rich.panel import Panel
 
 from mac_policy.common.checks import check_choice, check_count, nearest_hint
+from mac_policy.common.download import Unavailable
 from mac_policy.demonstrations.checks import bound_actions
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.demonstrations.d4rl import read_d4rl
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.minari_read import read_minari
 from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, local_ids, local_path, store_root
-from mac_policy.demonstrations.remote import Unavailable, d4rl_folder, fetch_d4rl, fetch_minari, verify
+from mac_policy.demonstrations.remote import d4rl_folder, fetch_d4rl, fetch_minari, verify
 from mac_policy.demonstrations.task_data import DEFAULT_ORDER, TaskData
 
 HDF5 = (".hdf5", ".h5")

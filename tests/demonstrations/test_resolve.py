@@ -9,8 +9,8 @@ from gymnasium import spaces
 from rich.console import Console
 
 from mac_policy.common.digest import file_sha256
+from mac_policy.common.download import Unavailable
 from mac_policy.demonstrations import OfficialFile, Scripted, TaskData, remote, resolve, write_minari
-from mac_policy.demonstrations.remote import Unavailable
 from mac_policy.demonstrations.resolve import ScriptedStandIn, load
 from tests.demonstrations.helpers import make_demonstrations, record, write_d4rl
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from mac_policy.rows.sets.fetch import Download
+from mac_policy.common.download import Download
 from mac_policy.rows.sets.npz import mapped_member
 from mac_policy.rows.sets.published import Published, sole_file
 from mac_policy.rows.sets.row_set import RowSet, files_sha256, hold_out

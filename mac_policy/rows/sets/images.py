@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from mac_policy.rows.sets.fetch import Download
+from mac_policy.common.download import Download
 from mac_policy.rows.sets.npz import mapped_member
 from mac_policy.rows.sets.pickled import read_pickle
 from mac_policy.rows.sets.published import Published

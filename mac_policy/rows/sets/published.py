@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mac_policy.rows.sets.fetch import Download, fetch
+from mac_policy.common.download import Download, fetch
 
 CACHE = "MAC_CACHE"
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mac_policy.demonstrations.summary import CONSTANT
+CONSTANT = 1e-6
+"""Relative width of a column that is rounding and no variation."""
 
 
 class Scaling(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from mac_policy.common.checks import check_choice
-from mac_policy.rows.sets.fetch import Download
+from mac_policy.common.download import Download
 from mac_policy.rows.sets.frames import frame_columns
 from mac_policy.rows.sets.published import Published
 from mac_policy.rows.sets.row_set import RowSet, files_sha256

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from mac_policy.common.checks import check_choice, check_count
-from mac_policy.rows.sets.fetch import Download
+from mac_policy.common.download import Download
 from mac_policy.rows.sets.published import Published, sole_file
 from mac_policy.rows.sets.row_set import RowSet, files_sha256
 from mac_policy.rows.sets.scaling import Scaling, drop_constant

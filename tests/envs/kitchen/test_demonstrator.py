@@ -6,7 +6,7 @@ import pytest
 from envs.kitchen import environment as kitchen
 from envs.kitchen.demonstrator import EpisodeRecorder, ScriptedExpert, add_arm_noise, plan_episode, record_episode
 from envs.kitchen.goals import CANONICAL_ORDER
-from envs.kitchen.strokes import RECIPES, is_done
+from envs.kitchen.strokes import MANOEUVRES, is_done
 
 SHORT = {"seed": 3, "index": 5, "max_steps": 60}
 HELD_OUT = 5000
@@ -125,7 +125,7 @@ def test_done_is_the_environments_own_rule():
     env = kitchen.make(list(CANONICAL_ORDER), terminate_on_tasks_completed=False).unwrapped
     env.reset(seed=0)
     assert not any(is_done(task, env.data) for task in CANONICAL_ORDER)
-    assert set(RECIPES) == set(CANONICAL_ORDER)
+    assert set(MANOEUVRES) == set(CANONICAL_ORDER)
     env.data.qpos[22] = -0.46
     assert is_done("microwave", env.data)
     env.data.qpos[22] = -0.44

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mac_policy.rows.sets import fetch as fetching
-from mac_policy.rows.sets.fetch import Download, fetch
+from mac_policy.common import download as fetching
+from mac_policy.common.download import Download, fetch
 from mac_policy.rows.sets.published import Published
 from mac_policy.rows.sets.row_set import JoinedRows, RowSet, hold_out
 

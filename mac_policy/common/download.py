@@ -1,25 +1,68 @@
-"""Downloading a published file: with progress, checked, unpacked; never a half of it under its own name."""
+"""Downloads of published files: with progress, checked, unpacked; a file has its name only when it is complete."""
 
 from __future__ import annotations
 
-import hashlib
+import os
 import shutil
 import tarfile
 import tempfile
+import threading
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from mac_policy.demonstrations.remote import CONNECT_SECONDS, Unavailable, offline, within
+from mac_policy.common.digest import BLOCK, file_digest
 
-BLOCK = 1 << 20
+T = TypeVar("T")
+
+CONNECT_SECONDS = 10.0
+
+
+class Unavailable(Exception):
+    """A source does not have the data, or cannot be reached; the message says which."""
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """`call()`, or Unavailable when it takes longer than `seconds`.
+
+    A name look-up or a silent server has no time-out of its own that holds in all cases, so the call runs in a daemon
+    thread, which is abandoned.
+    """
+    outcome: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            outcome["value"] = call()
+        except Exception as error:
+            outcome["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if "error" in outcome:
+        raise Unavailable(brief(outcome["error"])) from outcome["error"]
+    if "value" not in outcome:
+        raise Unavailable(f"no answer within {seconds:g} s")
+    value: T = outcome["value"]
+    return value
+
+
+def brief(error: Exception) -> str:
+    """The kind of an error and the beginning of its message, in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
+
+
+def offline() -> bool:
+    """Whether the user allows no network access (HF_HUB_OFFLINE)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 @dataclass(frozen=True)
@@ -45,17 +88,25 @@ class Download:
 
 
 def fetch(download: Download, folder: Path, console: Console, *, seconds: float = CONNECT_SECONDS) -> None:
-    """Download into `folder`, which then has the file or the archive's members."""
+    """Download into `folder` unless the file or the archive's members are there; ValueError where that fails."""
     if all((folder / name).is_file() for name in download.members or (download.file_name,)):
         return
     if offline():
         raise ValueError(f"{download.url} is needed, and HF_HUB_OFFLINE is set")
+    try:
+        retrieve(download, folder, console, seconds=seconds)
+    except Unavailable as error:
+        raise ValueError(f"could not download {error}") from error
+
+
+def retrieve(download: Download, folder: Path, console: Console, *, seconds: float = CONNECT_SECONDS) -> None:
+    """Download into `folder`; Unavailable where the transfer fails, ValueError where other bytes arrive."""
     folder.mkdir(parents=True, exist_ok=True)
     with _incoming(folder) as part:
         try:
             _transfer(download, part, console, seconds)
         except (OSError, Unavailable) as error:
-            raise ValueError(f"could not download {download.url}: {error}") from error
+            raise Unavailable(f"{download.url}: {error}") from error
         check_file(part, download.checksum, download.size, what=download.url)
         if download.members:
             _unpack(part, download, folder)
@@ -68,17 +119,10 @@ def check_file(path: Path, checksum: str | None, size: int | None = None, *, wha
     found = path.stat().st_size
     if size is not None and found != size:
         raise ValueError(f"{what or path} has {found:,} bytes, expected {size:,}: it is truncated or another file")
-    if checksum is not None and (digest := file_digest(path, checksum.split(":")[0])) != checksum:
-        raise ValueError(f"{what or path} has {digest.replace(':', ' ')}, expected {checksum.replace(':', ' ')}")
-
-
-def file_digest(path: Path, algorithm: str) -> str:
-    """'md5:...' or 'sha256:...' of a file's bytes."""
-    digest = hashlib.new(algorithm, usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return f"{algorithm}:{digest.hexdigest()}"
+    if checksum is not None:
+        algorithm, _, wanted = checksum.partition(":")
+        if (digest := file_digest(path, algorithm)) != wanted:
+            raise ValueError(f"{what or path} has {algorithm} {digest}, expected {algorithm} {wanted}")
 
 
 def _transfer(download: Download, part: Path, console: Console, seconds: float) -> None:
@@ -93,7 +137,7 @@ def _transfer(download: Download, part: Path, console: Console, seconds: float) 
 
 
 def _unpack(archive: Path, download: Download, folder: Path) -> None:
-    """Take the members out, each whole or not at all."""
+    """Extract the members; each appears only when it is complete."""
     for name in download.members:
         with _incoming(folder) as part:
             try:
@@ -121,7 +165,7 @@ def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _incoming(folder: Path) -> Iterator[Path]:
-    """A temporary file beside the target, gone afterwards."""
+    """A temporary file beside the target, removed afterwards."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".incoming-", delete=False) as file:
         part = Path(file.name)
     try:
