@@ -26,13 +26,14 @@ from rich.console import Console
 
 import envs  # noqa: F401  (registers the tasks)
 from mac_policy.common.checks import check_choice
+from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.report.summary import difference, summarise
 from mac_policy.evaluation.report.tables import Grid, interval, reward_table, task_table
 from mac_policy.evaluation.rollout import Results, Rollout, roll_out
 from mac_policy.evaluation.teams import Team
-from mac_policy.policies.checkpoint import CheckpointError, read_config
+from mac_policy.policies.checkpoint import read_config
 from mac_policy.policies.saved import SavedPolicy
 from mac_policy.tasks import TASKS, Task
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mac_policy.common.files import CheckpointError
     from mac_policy.core.factorization import MaskTuned, UniformOrder
     from mac_policy.core.model import AnyOrderModel
     from mac_policy.core.staged import StagedModes
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mac_policy.operators.dims import OperatorDims
     from mac_policy.operators.operator import Operator
     from mac_policy.operators.registry import OperatorKind, make_operator, register_operator
-    from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
+    from mac_policy.policies.checkpoint import load_policy, save_policy
     from mac_policy.policies.fit import TrainResult, train
     from mac_policy.policies.policy import Policy
     from mac_policy.policies.registry import POLICIES, make_policy, register_policy
@@ -35,7 +36,7 @@ _HOME = {
     "POLICIES": "policies.registry",
     "ActionFilter": "filter.action_filter",
     "AnyOrderModel": "core.model",
-    "CheckpointError": "policies.checkpoint",
+    "CheckpointError": "common.files",
     "Demonstrations": "demonstrations.demonstrations",
     "Episode": "demonstrations.demonstrations",
     "Imputer": "rows.imputer.estimator",

@@ -13,13 +13,13 @@ MAY_IMPORT = {  # a room of the library: the rooms it may use
     "common": {"common"},
     "core": {"common", "core"},
     "demonstrations": {"common", "demonstrations"},
-    "training": {"common", "demonstrations", "policies", "training"},
+    "training": {"common", "training"},
     "policies": {"common", "core", "demonstrations", "policies", "training"},
     "operators": {"common", "operators", "policies"},
     "filter": {"common", "filter", "operators", "policies"},
     "evaluation": {"common", "demonstrations", "evaluation", "filter", "operators", "policies"},
     "tasks": {"common", "demonstrations", "operators", "tasks"},
-    "rows": {"common", "core", "policies", "rows", "training"},
+    "rows": {"common", "core", "rows", "training"},
 }
 MAY_IMPORT["cli"] = {"cli", *MAY_IMPORT} - {"filter"}
 ONLY_SCRIPTS = {"hydra", "omegaconf", "envs", "scripts", "benchmarks", "tests", "gymnasium_robotics", "mujoco"}

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+class CheckpointError(ValueError):
+    """A folder of a trained model that cannot be used; the message names the file and what is wrong with it."""
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Write beside the file, sync to the disk, then rename over it. A failure leaves the old file and no litter."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.files import CheckpointError
 from mac_policy.evaluation.teams import Team
 from mac_policy.operators.choice import OperatorChoice
-from mac_policy.policies.checkpoint import CONFIG, CheckpointError, read_config
+from mac_policy.policies.checkpoint import CONFIG, read_config
 from mac_policy.policies.registry import POLICIES
 from mac_policy.policies.saved import SavedPolicy
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice, nearest_hint
+from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import versions
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import POLICIES, make_policy
@@ -22,10 +23,6 @@ from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spa
 SCHEMA = 1
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
 KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")
-
-
-class CheckpointError(ValueError):
-    """A policy folder that cannot be used; the message names the file and what is wrong with it."""
 
 
 def config_of(

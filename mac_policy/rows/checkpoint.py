@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice
+from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import versions
-from mac_policy.policies.checkpoint import CheckpointError
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.spec import ModelSpec, build
 

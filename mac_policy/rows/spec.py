@@ -79,10 +79,8 @@ class ModelSpec:
         return math.prod(self.shape)
 
     def as_dict(self) -> dict[str, Any]:
-        found = dataclasses.asdict(self)
-        if not self.regions:
-            del found["regions"]  # as specs were before there were any
-        return found
+        """The description as plain values."""
+        return dataclasses.asdict(self)
 
 
 def build(spec: ModelSpec, seed: int = 0) -> RowModel:

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from mac_policy.common.files import CheckpointError
 from mac_policy.evaluation.arms import Runs, check_arms, check_seeds, datasets, make_teams, parse_arm
-from mac_policy.policies.checkpoint import CheckpointError
 from tests.evaluation.fork_runs import operator, save_all, save_run, teams
 
 

@@ -14,8 +14,9 @@ from safetensors.torch import load_file, save_file
 
 import mac_policy
 from mac_policy.common import files as atomic
+from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import versions
-from mac_policy.policies.checkpoint import CheckpointError, load_policy, save_policy
+from mac_policy.policies.checkpoint import load_policy, save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
 from tests.policies.conftest import OBSERVATION, SPACES, make

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mac_policy import POLICIES, load_policy, make_policy, register_policy, train
+from mac_policy.common.files import CheckpointError
 from mac_policy.policies.bc import BC
-from mac_policy.policies.checkpoint import CheckpointError
 from tests.training.helpers import demonstrations, quickly, small
 
 SPACES = small("bc").spaces

@@ -1,13 +1,11 @@
 """SFARM's arms: what they train on, the modes they are asked in, and likelihoods from several trajectories."""
 
 import itertools
-import json
 import math
 
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 
 from mac_policy.core import StagedModes
 from mac_policy.core.staged import image_regions
@@ -18,7 +16,7 @@ from mac_policy.rows.methods import METHODS
 from mac_policy.rows.patterns import MODES, REGIONS, given_by_pattern, split_pattern
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build, staged_modes
-from tests.rows.helpers import MLP, compare, far_from_uniform, letters, numbers, one_process, same
+from tests.rows.helpers import MLP, compare, far_from_uniform, numbers, one_process, same
 
 IMAGE = (1, 4, 4)
 
@@ -146,8 +144,6 @@ def test_a_comparison_of_staged_arms_runs_and_pairs_them(tmp_path):
     ).run(one_process(), quiet=True)  # fmt: skip
     assert set(record["arms"]["sfarm"]["metrics"]) == {"joint", "missing-random-0.5"}
     assert set(record["paired"]["sfarm - sfarm-uniform"]) == {"joint", "missing-random-0.5"}
-    described = json.loads((tmp_path / "sfarm-s0" / "config.json").read_text())["spec"]
-    assert "regions" not in described  # specs without them are as they always were
 
 
 def test_arms_with_modes_are_paired_in_both_ways_of_asking(tmp_path):
@@ -167,15 +163,6 @@ def test_arms_with_modes_are_paired_in_both_ways_of_asking(tmp_path):
     assert uniform["joint_nats"]["mean"] == pytest.approx(uniform["joint"]["mean"] * 16 * math.log(2))
     assert set(record["paired"]["sfarm - sfarm-uniform"]) == names | {"missing-left_at-random"}
     assert [len(table.rows) for table in results_tables(record)] == [3, 2]
-
-
-def test_likelihoods_that_were_kept_before_there_were_patterns_are_still_read(tmp_path):
-    comparison = compare(tmp_path, ("ardm",), seeds=(0,), rows=letters())
-    comparison.run(one_process(), quiet=True)
-    path = tmp_path / "ardm-s0" / "likelihood.safetensors"
-    with safe_open(path, framework="pt") as file:
-        facts = json.loads(file.metadata()["facts"])
-    assert set(facts["evaluation"]) == {"rows", "steps", "orders", "cardinalities", "conditional"}
 
 
 def test_every_arm_has_a_factorisation_modes_or_is_a_baseline():

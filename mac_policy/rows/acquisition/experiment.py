@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mac_policy.common import files as atomic
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.rows import checkpoint
 from mac_policy.rows.acquisition.curves import ROWS_PER_PASS, measured_curves
 from mac_policy.rows.acquisition.settings import ORDERS, AcquisitionSettings
 from mac_policy.rows.acquisition.summary import summarised
 from mac_policy.rows.baselines import BASELINES
+from mac_policy.rows.kept import Kept, read_kept, write_kept
 from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.methods import METHODS, check_methods
@@ -88,13 +86,13 @@ class Experiment:
         kept = read_kept(path, facts) if resume else None
         if kept is None:
             kept = self.measure(arm, rows, trained, seed)
-            self.folder.mkdir(parents=True, exist_ok=True)
-            atomic.write_tensors(path, kept[0], {"facts": json.dumps(facts), "seconds": json.dumps(kept[1])})
-            Console(quiet=quiet).print(f"{arm}, seed {seed}: acquisition in {kept[1]:.0f} s", highlight=False)
-        return Measured(arm, seed, kept[1], kept[0])
+            write_kept(path, kept, facts)
+            if not quiet:
+                print(f"{arm}, seed {seed}: acquisition in {kept.seconds:.0f} s")
+        return Measured(arm, seed, kept.seconds, kept.tensors)
 
-    def measure(self, arm: str, rows: RowSet, trained: Path, seed: int) -> tuple[dict[str, Tensor], float]:
-        """The curves of a trained arm, and the seconds it took."""
+    def measure(self, arm: str, rows: RowSet, trained: Path, seed: int) -> Kept:
+        """The curves of a trained arm."""
         begun = time.perf_counter()
         model: Any = checkpoint.load(trained)[0]
         model.rows_per_pass = ROWS_PER_PASS
@@ -103,13 +101,12 @@ class Experiment:
         train = row_tensor(rows.train, np.arange(min(self.settings.shared_rows, len(rows.train))))
         target = target_mask(self.target, rows.num_variables)
         tensors = measured_curves(model, train, test, target, self.settings, seed=seed)
-        return tensors, time.perf_counter() - begun
+        return Kept(tensors, time.perf_counter() - begun)
 
     def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
         """What decides the numbers of an arm and seed."""
         config = checkpoint.read_config(trained)
         is_latent = METHODS[config["spec"]["method"]].is_baseline
-        of_rows = {} if config["identity"]["data"]["note"] == rows.note else {"note": rows.note}
         found: dict[str, Any] = json.loads(
             json.dumps(
                 {
@@ -117,7 +114,7 @@ class Experiment:
                     "target": sorted(target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist()),
                     "identity": config["identity"],
                     "steps": config["training"]["steps"],
-                    **of_rows,  # where they are not all that the identity says: other test rows
+                    "rows": rows.full_note,
                 }
             )
         )
@@ -183,17 +180,3 @@ def target_mask(target: Sequence[int], num_variables: int) -> Tensor:
     if not mask.any() or mask.all():
         raise ValueError(f"target must be some of the {num_variables} columns, not {'all' if mask.any() else 'none'}")
     return mask
-
-
-def read_kept(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Tensor], float] | None:
-    """What was measured before of the same weights with the same settings; None where nothing was."""
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if json.loads(metadata.get("facts", "null")) != facts:
-                return None
-            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(metadata["seconds"])  # noqa: SIM118
-    except SafetensorError:
-        return None

@@ -46,7 +46,6 @@ class AcquisitionSettings:
         check_count("rows", self.rows, 0)
 
     def of(self, is_latent: bool) -> dict[str, Any]:
-        """What decides the numbers of a model, with a latent vector or without."""
+        """The settings that the numbers of a model depend on, with a latent vector or without."""
         without = ("num_samples",) if is_latent else ("baseline_samples", "importance_samples")
-        found = {name: value for name, value in asdict(self).items() if name not in without}
-        return found | ({"rewards": "one set of latent vectors a row"} if is_latent else {})
+        return {name: value for name, value in asdict(self).items() if name not in without}

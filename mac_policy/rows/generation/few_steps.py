@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mac_policy.common import files as atomic
@@ -25,6 +23,7 @@ from mac_policy.rows.baselines import Baseline
 from mac_policy.rows.checkpoint import WEIGHTS
 from mac_policy.rows.generation.feature_distance import feature_distance
 from mac_policy.rows.generation.feature_network import FeatureNetwork, coarsened, train_feature_network
+from mac_policy.rows.kept import Kept, read_kept, write_kept
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.sets.labels import LABELLED
@@ -107,26 +106,13 @@ def drawn_once(
     """The same, kept in the folder: read again where the weights and all that was asked are the same."""
     path = folder / f"samples-{steps}.safetensors"
     facts = {"weights": file_sha256(arm / WEIGHTS), "count": count, "temperature": temperature, "seed": seed}
-    kept = _kept(path, facts)
+    kept = read_kept(path, facts)
     if kept is None:
         begun = time.perf_counter()
         samples = draw(model, count, steps, temperature=temperature, seed=seed)
-        kept = Drawn(samples, time.perf_counter() - begun)
-        folder.mkdir(parents=True, exist_ok=True)
-        told = {"facts": json.dumps(facts), "seconds": json.dumps(kept.seconds)}
-        atomic.write_tensors(path, {"samples": kept.samples}, told)
-    return kept
-
-
-def _kept(path: Path, facts: Mapping[str, Any]) -> Drawn | None:
-    try:
-        with safe_open(path, framework="pt") as file:
-            told = file.metadata() or {}
-            if "seconds" in told and json.loads(told.get("facts", "null")) == facts:
-                return Drawn(file.get_tensor("samples"), json.loads(told["seconds"]))
-    except (FileNotFoundError, SafetensorError):
-        pass
-    return None
+        kept = Kept({"samples": samples}, time.perf_counter() - begun)
+        write_kept(path, kept, facts)
+    return Drawn(kept.tensors["samples"], kept.seconds)
 
 
 def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:

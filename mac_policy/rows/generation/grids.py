@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_list
-from mac_policy.rows.generation.infill import GREY
+from mac_policy.rows.generation.infill import GREY, strip
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.patterns import MODES, given_by_pattern, split_pattern
 from mac_policy.training.streams import stream
@@ -109,11 +108,3 @@ def write_rows(
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_bytes(path, buffer.getvalue())
     return path
-
-
-def strip(images: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
-    """Images (B, N) side by side, (H, B * W, 3)."""
-    values = (images.float() * (255 / (levels - 1))).round().clamp(0, 255).byte().reshape(-1, *shape)
-    colours = values.expand(-1, 3, -1, -1) if shape[0] == 1 else values
-    picture: NDArray[np.uint8] = colours.permute(2, 0, 3, 1).reshape(shape[1], -1, 3).cpu().numpy()
-    return picture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,14 +18,6 @@ from mac_policy.rows.patterns import HOLE, pieces
 from mac_policy.rows.sets.text8 import ALPHABET, decode, encode
 
 GREY = 127
-
-
-class FilledText(NamedTuple):
-    """A text, what was shown of it (holes as underscores), and the fill."""
-
-    whole: str
-    shown: str
-    filled: str
 
 
 def fill_text(
@@ -98,15 +89,17 @@ def fill_rows(
 
 def three_rows(x: Tensor, given: Tensor, filled: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
     """One picture (3 H, B W, 3): the images, the same with holes in grey, and the fills."""
-    scale = 255 / (levels - 1)
+    grey = torch.full_like(x.float(), GREY / 255 * (levels - 1))
+    shown = torch.where(given, x.float(), grey)
+    return np.concatenate([strip(values, shape, levels) for values in (x, shown, filled)])
 
-    def strip(values: Tensor) -> NDArray[np.uint8]:
-        images = (values.float() * scale).round().byte().reshape(-1, *shape)
-        images = images.expand(-1, 3, -1, -1) if shape[0] == 1 else images
-        return images.permute(2, 0, 3, 1).reshape(shape[1], -1, 3).numpy()
 
-    grey = torch.full_like(x.float(), GREY / scale)
-    return np.concatenate([strip(x), strip(torch.where(given, x.float(), grey)), strip(filled)])
+def strip(images: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
+    """Images (B, N) side by side, (H, B * W, 3)."""
+    values = (images.float() * (255 / (levels - 1))).round().clamp(0, 255).byte().reshape(-1, *shape)
+    colours = values.expand(-1, 3, -1, -1) if shape[0] == 1 else values
+    picture: NDArray[np.uint8] = colours.permute(2, 0, 3, 1).reshape(shape[1], -1, 3).cpu().numpy()
+    return picture
 
 
 def write_picture(path: Path, picture: NDArray[np.uint8], zoom: int = 3) -> Path:

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mac_policy.common import files as atomic
 from mac_policy.rows.baselines.latent import LatentModel
+from mac_policy.rows.kept import Kept, read_kept, write_kept
 from mac_policy.rows.likelihoods.evaluate import log_likelihoods
-from mac_policy.rows.likelihoods.queries import QUERIES, EvaluationSettings, Queries, evaluation_queries
+from mac_policy.rows.likelihoods.queries import EvaluationSettings, Queries, evaluation_queries
 from mac_policy.rows.likelihoods.training import LIKELIHOOD
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.sets.row_set import RowSet
@@ -89,23 +88,16 @@ def evaluate(
     """The likelihoods of the test rows, from the folder where they are already there."""
     count = min(settings.rows or len(rows.test), len(rows.test))
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
-    laters = {"missing": (), "queries": QUERIES, "importance_samples": 0, "whole_pixels": False}
-    for later, default in laters.items():
-        if said[later] == default:
-            del said[later]  # as facts were before there were such settings
-    of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.note}
+    of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.full_note}
     facts = json.loads(json.dumps({"evaluation": said, "precision": "fp32", **of_rows}))
     queries = evaluation_queries(count, rows.shape, settings)
     if not model.any_query:
         queries = {"joint": queries["joint"]}
-    found = fabric.broadcast(_kept(folder / LIKELIHOOD, facts) if fabric.is_global_zero else None)
+    found = fabric.broadcast(read_kept(folder / LIKELIHOOD, facts) if fabric.is_global_zero else None)
     if found is None:
         found = _measured(model, rows, settings, queries, fabric, seed)
         if fabric.is_global_zero:
-            tensors, seconds = found
-            atomic.write_tensors(
-                folder / LIKELIHOOD, tensors, {"facts": json.dumps(facts), "seconds": json.dumps(seconds)}
-            )
+            write_kept(folder / LIKELIHOOD, found, facts)
     kept, seconds = found
     # In the order of the queries, whatever order the file has them in.
     tensors = {key: kept[key] for name in queries for key in kept if key.rsplit(".", 1)[0] == name}
@@ -118,7 +110,7 @@ def evaluate(
 
 def _measured(
     model: RowModel, rows: RowSet, settings: EvaluationSettings, queries: Mapping[str, Any], fabric: Fabric, seed: int
-) -> tuple[dict[str, Tensor], float]:
+) -> Kept:
     begun = time.perf_counter()
     tensors: dict[str, Tensor] = {}
     if settings.importance_samples and isinstance(model, LatentModel):
@@ -129,7 +121,7 @@ def _measured(
                 asks, rows.test, asked, fabric=fabric, seed=seed, orders=settings.orders, steps=settings.steps
             )
             tensors |= {f"{name}.{density}{end}": nats.clone() for density, nats in values.items() for end in suffix}
-    return tensors, time.perf_counter() - begun
+    return Kept(tensors, time.perf_counter() - begun)
 
 
 def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]:
@@ -143,17 +135,3 @@ def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]
     if asked.mode not in modes:
         return {("", AT_RANDOM): model}
     return {("",): model.in_mode(asked.mode), (AT_RANDOM,): model}
-
-
-def _kept(path: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Tensor], float] | None:
-    """What was measured before with the same settings; None where nothing was, or something else."""
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if json.loads(metadata.get("facts", "null")) != facts:
-                return None
-            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(metadata["seconds"])  # noqa: SIM118
-    except SafetensorError:
-        return None

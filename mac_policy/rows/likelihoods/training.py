@@ -16,7 +16,7 @@ from mac_policy.rows.likelihoods.batches import Variation
 from mac_policy.rows.likelihoods.evaluate import log_likelihoods, row_tensor
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, curve_queries
 from mac_policy.rows.model import RowModel, rows_of
-from mac_policy.rows.sets.row_set import RowSet, without_test_rows
+from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec
 from mac_policy.training.fabric import Fabric
 from mac_policy.training.run import Run
@@ -45,8 +45,7 @@ class Budget:
     def as_dict(self) -> dict[str, Any]:
         """What decides the weights of a run, as plain JSON."""
         curve = {key: value for key, value in asdict(self.evaluation).items() if key.startswith("curve")}
-        if self.evaluation.whole_pixels:  # absent where it is not: as identities were before there was a choice
-            curve["whole_pixels"] = True
+        curve["whole_pixels"] = self.evaluation.whole_pixels
         found: dict[str, Any] = json.loads(
             json.dumps(
                 {
@@ -80,7 +79,7 @@ class ArmRun(Run[RowModel]):
     ) -> None:
         budget.variation.check_fits(rows.shape, rows.levels)
         self.spec, self.data, self.budget = spec, rows, budget
-        dataset = rows.record() | {"note": rows.training_note}
+        dataset = rows.record() | {"note": rows.note_of("train", "valid")}
         of_data = {key: dataset[key] for key in ("name", "sha256", "note", "train", "valid", "variables")}
         identity = {"spec": json.loads(json.dumps(spec.as_dict())), **budget.as_dict(), "data": of_data, "seed": seed}
         super().__init__(
@@ -133,6 +132,4 @@ class ArmRun(Run[RowModel]):
         if not (self.folder / checkpoint.CONFIG).exists():
             return None
         config = checkpoint.read_config(self.folder)
-        identity = config["identity"]
-        data = identity.get("data", {})  # identities once had the test rows in their note
-        return config["training"], identity | {"data": data | {"note": without_test_rows(data.get("note", ""))}}
+        return config["training"], config["identity"]

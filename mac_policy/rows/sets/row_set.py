@@ -5,8 +5,8 @@ from __future__ import annotations
 import bisect
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,7 +63,8 @@ class RowSet:
     """Three splits of rows, and what their values are.
 
     shape: of one row, (N,) or (channels, height, width), variables numbered as `reshape(-1)` does; levels: values
-    are 0..levels-1, None for real numbers; note: what differs from the whole published set, '' if nothing.
+    are 0..levels-1, None for real numbers; note: how the files differ from the published set, '' if they do not;
+    available: of each split that was limited to its first rows, the number of all its rows.
     """
 
     name: str
@@ -75,27 +76,37 @@ class RowSet:
     location: str
     sha256: str
     note: str = ""
+    available: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def num_variables(self) -> int:
         return math.prod(self.shape)
 
     def limited(self, train: int | None = None, valid: int | None = None, test: int | None = None) -> RowSet:
-        """The first rows of each split; the note says so."""
-        found, notes = self, [self.note] if self.note else []
+        """The first rows of each split; `full_note` says so."""
+        found = self
         for split, count in (("train", train), ("valid", valid), ("test", test)):
             rows: Rows = getattr(self, split)
             if count is None or check_count(f"{split} rows", count) >= len(rows):
                 continue
             first: Any = rows.head(count) if hasattr(rows, "head") else rows[:count]
-            found = replace(found, **{split: first})
-            notes.append(f"first {count:,} of {len(rows):,} {split} rows")
-        return replace(found, note="; ".join(notes))
+            available = {split: len(rows), **found.available}
+            found = replace(found, **{split: first, "available": available})
+        return found
 
     @property
-    def training_note(self) -> str:
-        """What the note says of the rows that decide a trained model's weights."""
-        return without_test_rows(self.note)
+    def full_note(self) -> str:
+        """The note, with the limits of all splits."""
+        return self.note_of("train", "valid", "test")
+
+    def note_of(self, *splits: str) -> str:
+        """The note, with the limits of these splits."""
+        limits = [
+            f"first {len(getattr(self, split)):,} of {self.available[split]:,} {split} rows"
+            for split in splits
+            if split in self.available
+        ]
+        return "; ".join([self.note, *limits] if self.note else limits)
 
     def record(self) -> dict[str, Any]:
         """What a results.json says of the data."""
@@ -103,7 +114,7 @@ class RowSet:
             "name": self.name,
             "source": self.location,
             "sha256": self.sha256,
-            "note": self.note,
+            "note": self.full_note,
             "train": len(self.train),
             "valid": len(self.valid),
             "test": len(self.test),
@@ -112,19 +123,9 @@ class RowSet:
 
     def __str__(self) -> str:
         counts = f"{len(self.train):,} + {len(self.valid):,} + {len(self.test):,} rows of {self.num_variables}"
-        return f"{self.name}: {counts} variables{f' ({self.note})' if self.note else ''}, from {self.location}"
-
-
-def without_test_rows(note: str) -> str:
-    """The note of a `RowSet` but for how many test rows there are.
-
-    >>> from mac_policy.rows.sets.row_set import without_test_rows
-    >>> without_test_rows("split 0; first 8 of 100 train rows; first 5 of 20 test rows")
-    'split 0; first 8 of 100 train rows'
-    """
-    return "; ".join(
-        part for part in note.split("; ") if not (part.startswith("first ") and part.endswith("test rows"))
-    )
+        return (
+            f"{self.name}: {counts} variables{f' ({self.full_note})' if self.full_note else ''}, from {self.location}"
+        )
 
 
 def files_sha256(paths: Sequence[Path]) -> str:

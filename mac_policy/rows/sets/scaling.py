@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONSTANT = 1e-6
-"""Relative width of a column that is rounding and no variation."""
+"""The relative width of a column below which the column is constant, up to rounding."""
 
 
 class Scaling(NamedTuple):

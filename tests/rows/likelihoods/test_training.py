@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from mac_policy.common.files import CheckpointError
 from mac_policy.core.heads import EnergyTilted
-from mac_policy.policies.checkpoint import CheckpointError
 from mac_policy.rows import checkpoint
 from mac_policy.rows.likelihoods.batches import Variation, vary_images
 from mac_policy.rows.sets.row_set import RowSet

@@ -136,7 +136,7 @@ def test_limits_take_the_first_rows_and_say_so():
         "letters", np.ones((9, 2)), np.ones((3, 2)), np.ones((4, 2)), (2,), 2, str(Path("here")), "0", "small"
     )
     limited = rows.limited(train=5, test=100)
-    assert (len(limited.train), len(limited.test), limited.note) == (5, 4, "small; first 5 of 9 train rows")
+    assert (len(limited.train), len(limited.test), limited.full_note) == (5, 4, "small; first 5 of 9 train rows")
     assert limited.record()["train"] == 5
     with pytest.raises(ValueError, match="valid rows must be a whole number of at least 1"):
         rows.limited(valid=0)

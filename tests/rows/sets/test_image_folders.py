@@ -32,7 +32,7 @@ def test_a_flat_folder_is_split_and_read_when_asked(faces):
     np.testing.assert_array_equal(rows.train[:2][0], pixels[1])
     few = rows.limited(train=5)
     assert len(few.train) == 5
-    assert few.note == "first 5 of 18 train rows"
+    assert few.full_note == "first 5 of 18 train rows"
 
 
 def test_folders_of_classes_and_a_validation_folder_are_imagenets_splits(tmp_path):
