@@ -25,8 +25,9 @@ from mac_policy.policies.registry import POLICIES
 from mac_policy.policies.saved import SavedPolicy
 
 OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
-USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", ZEROS)
-IF_TRAINED = {"mac_path": "operator+mac_path", "ibc": "ibc"}
+USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "operator+mac_path", "mac", "bc", "ibc", ZEROS, WHOLE)
+IF_TRAINED = {"operator+mac_path": "mac_path", "ibc": "ibc"}
+"""Usual arms that are left out if these runs are not trained."""
 FILLER_SEED = 100
 """Added to the training seed of a BC policy that fills in or acts alone: the operator is a BC of another seed."""
 
@@ -97,13 +98,11 @@ class Runs:
         return training_seed + FILLER_SEED if run == "bc" else training_seed
 
     def usual_arms(self, training_seeds: Sequence[int], operator: OperatorChoice) -> list[str]:
-        """The arms of a comparison when none are named: those that may be trained or not only where they are, the
-        operator by itself where that is another thing than `bc` and it can hold all dims."""
-        extra = {arm for run, arm in IF_TRAINED.items() if all(self.is_trained(run, seed) for seed in training_seeds)}
-        shared = [arm for arm in extra if arm.startswith(OPERATOR)]
-        alone = [arm for arm in extra if not arm.startswith(OPERATOR)]
-        itself = [WHOLE] if operator.kind.acts_alone and operator.kind.name != "bc" else []
-        return [*USUAL[:3], *shared, *USUAL[3:-1], *alone, ZEROS, *itself]
+        """The arms of a comparison for which none are named: mac_path and ibc only if they are trained, the operator
+        alone only if it can do the task and is not another copy of bc."""
+        there = {arm: all(self.is_trained(run, seed) for seed in training_seeds) for arm, run in IF_TRAINED.items()}
+        there[WHOLE] = operator.kind.acts_alone and operator.kind.name != "bc"
+        return [arm for arm in USUAL if there.get(arm, True)]
 
 
 def check_arms(names: Sequence[str], runs: Runs) -> list[ArmName]:

@@ -1,6 +1,6 @@
-"""Who acts together in a measurement: an operator, a policy that fills in, and the training seed they stand for.
+"""Teams: an operator, a policy that fills in the rest, and their training seed.
 
-Everything here is plain data: it travels to worker processes, and tells what a result depends on.
+Teams are plain data, which is sent to worker processes and identifies what a result depends on.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Team:
 
     arm: str
     training_seed: int | None
-    """None where nothing in it was trained."""
+    """None if nothing in the team is trained."""
     filler: SavedPolicy | None = None
-    """Fills in what the operator does not hold; None: zeros."""
+    """Fills in the dims that the operator does not hold; None: zeros."""
     operator: OperatorFactory | None = None
-    """None: nobody, the filler acts alone."""
+    """None: the filler acts alone."""
     see_operator: bool = True
-    """Whether the filler is shown the operator's dims; they are carried out in any case."""
+    """Whether the filler is shown the command; it is executed in any case."""
 
     def identity(self) -> dict[str, Any]:
-        """What its episodes depend on besides the environment."""
+        """Plain JSON: everything that the team's episodes depend on besides the environment."""
         return {
             "filler": None if self.filler is None else self.filler.identity(),
             "operator": None if self.operator is None else self.operator.identity(),
