@@ -17,7 +17,7 @@ MAY_IMPORT = {  # a room of the library: the rooms it may use
     "policies": {"common", "core", "demonstrations", "policies", "training"},
     "operators": {"common", "operators", "policies"},
     "filter": {"common", "filter", "operators", "policies"},
-    "evaluation": {"common", "demonstrations", "evaluation", "filter", "operators", "policies"},
+    "evaluation": {"tasks", "common", "demonstrations", "evaluation", "filter", "operators", "policies"},
     "tasks": {"common", "demonstrations", "operators", "tasks"},
     "rows": {"common", "core", "rows", "training"},
 }

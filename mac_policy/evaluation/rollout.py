@@ -13,13 +13,12 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from rich.console import Console
 
 from mac_policy.common.checks import check_count
-from mac_policy.common.digest import code_sha256
+from mac_policy.common.digest import modules_sha256
 from mac_policy.common.processes import map_processes
 from mac_policy.common.progress import with_progress
 from mac_policy.common.provenance import versions
@@ -28,7 +27,7 @@ from mac_policy.evaluation.group import Job, release_environments, run_job
 from mac_policy.evaluation.teams import EnvironmentFactory, Team
 
 DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
-CODE = ("core", "policies", "operators", "filter", "evaluation")
+CODE = ("core", "policies", "operators", "filter", "evaluation.group")
 """Modules and packages whose code decides the numbers."""
 
 
@@ -60,7 +59,7 @@ class Rollout:
             "seed": self.seed,
             "max_change": self.max_change,
             "versions": {name: value for name, value in versions().items() if name in DECIDE_THE_NUMBERS},
-            "code": _code(),
+            "code": modules_sha256(*(f"mac_policy.{name}" for name in CODE)),
         }
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -68,12 +67,6 @@ class Rollout:
         """First episode and size of each group."""
         starts = range(0, self.episodes, self.together)
         return [(first, min(self.together, self.episodes - first)) for first in starts]
-
-
-@functools.lru_cache(maxsize=1)
-def _code() -> str:
-    library = Path(__file__).parents[1]
-    return code_sha256(file for part in CODE for file in (library / part).rglob("*.py") if file.parent.name != "report")
 
 
 Results = dict[str, dict[int | None, list[EpisodeRecord]]]

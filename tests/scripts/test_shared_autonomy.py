@@ -1,6 +1,5 @@
 """shared_autonomy.py as a user would run it, on the teaching task with untrained policies."""
 
-import importlib
 import json
 import re
 import shutil
@@ -12,6 +11,9 @@ import pytest
 
 from envs.kitchen import rendering as kitchen_rendering
 from envs.kitchen.task import KitchenTask
+from mac_policy.cli.composing import plain
+from mac_policy.evaluation.comparison import ComparisonSettings
+from mac_policy.evaluation.measurement import film
 from tests.evaluation.fork_runs import save_all
 from tests.scripts.helpers import ROOT, run_script
 
@@ -69,7 +71,7 @@ def test_a_person_reads_the_operator_the_data_and_the_table(first):
     out, path, _ = first
     for words in (
         "Operator: the scripted expert with an intent of its own that no policy is told; it holds dims [0].",
-        "scripted demonstrations, NOT people",
+        "scripted demonstrations, NOT human",
         "operator+mac-blind",
         "operator+mac - operator+bc",
     ):
@@ -165,7 +167,7 @@ def test_wrong_options_are_refused_before_anything_is_done(runs, monkeypatch, op
     from _shared_autonomy import make_plan
 
     with hydra.initialize_config_dir(str(ROOT / "configs"), version_base=None):
-        config = hydra.compose("shared_autonomy", [*QUICK, *option.split()])
+        config = plain(hydra.compose("shared_autonomy", [*QUICK, *option.split()]))
     with pytest.raises(ValueError, match=re.escape(message)):
         make_plan(config)
 
@@ -178,18 +180,19 @@ def test_a_wrong_option_is_one_line_and_makes_no_folder(runs):
     assert not (runs / "wrong").exists()
 
 
-def test_without_opengl_it_goes_on_and_names_the_package(tmp_path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    shared_autonomy = importlib.import_module("shared_autonomy")
+def test_without_opengl_it_goes_on_and_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(kitchen_rendering, "first_working_backend", lambda: None)
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     record = SimpleNamespace(key="k", seed=0, actions=((0.0,) * 9,), masks=("0" * 9,))
-    plan = SimpleNamespace(env=KitchenTask("kitchen-complete").environment_for())
-    arguments = plan, {"mac": {0: [record]}}, tmp_path, None
-    assert shared_autonomy.film(SimpleNamespace(video="auto", workers=1), *arguments) is None
-    assert "no video: rendering needs OpenGL" in capsys.readouterr().out.replace("\n", " ")
+    said = []
+    auto, always = (
+        SimpleNamespace(task=KitchenTask("kitchen-complete"), settings=ComparisonSettings(video=video, workers=1))
+        for video in ("auto", True)
+    )
+    assert film(auto, {"mac": {0: [record]}}, tmp_path, None, said.append) is None
+    assert said[-1].startswith("no video: rendering needs OpenGL")
     with pytest.raises(kitchen_rendering.RendererMissing, match="libosmesa6"):
-        shared_autonomy.film(SimpleNamespace(video=True, workers=1), *arguments)
+        film(always, {"mac": {0: [record]}}, tmp_path, None, said.append)
 
 
 def test_help_names_every_option(runs):

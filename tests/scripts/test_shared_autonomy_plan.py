@@ -3,14 +3,16 @@
 import pytest
 from hydra import compose, initialize_config_dir
 
-from scripts._shared_autonomy import make_plan, slug
+from mac_policy.cli.composing import plain
+from mac_policy.evaluation.comparison import slug
+from scripts._shared_autonomy import make_plan
 from tests.evaluation.fork_runs import save_all
 from tests.scripts.helpers import ROOT
 
 
 def plan(*options):
     with initialize_config_dir(str(ROOT / "configs"), version_base=None):
-        return make_plan(compose("shared_autonomy", ["task=fork", "operator_dims=1", *options]))
+        return make_plan(plain(compose("shared_autonomy", ["task=fork", "operator_dims=1", *options])))
 
 
 def test_names_that_look_like_numbers_are_names(tmp_path, monkeypatch):
@@ -30,5 +32,5 @@ def test_every_specification_of_dims_has_a_folder_of_its_own():
 
 def test_dims_that_are_asked_for_twice_are_refused(tmp_path):
     save_all(tmp_path)
-    with pytest.raises(ValueError, match=r"asks for \[0\] twice"):
+    with pytest.raises(ValueError, match=r"contains \[0\] twice"):
         plan(f"runs={tmp_path}", "operator_dims=[[0],[0]]")

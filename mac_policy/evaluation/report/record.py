@@ -26,7 +26,7 @@ def compare(results: Results, tasks: Sequence[str], alone: Sequence[str] = ()) -
     }
 
 
-def grids(record: dict[str, Any]) -> list[Grid]:
+def grids(record: Mapping[str, Any]) -> list[Grid]:
     """The tables of one comparison."""
     found = [tables.reward_table(record["arms"]), tables.task_table(record["arms"])]
     if record["paired"]:
@@ -39,7 +39,7 @@ def grids(record: dict[str, Any]) -> list[Grid]:
     return found
 
 
-def notes(record: dict[str, Any]) -> list[str]:
+def notes(record: Mapping[str, Any]) -> list[str]:
     """Sentences that a reader of the tables needs."""
     arms = record["arms"].values()
     found = ["Reward: goals completed per episode. ±: standard error of the mean. Intervals: Student's t."]
@@ -64,7 +64,7 @@ def notes(record: dict[str, Any]) -> list[str]:
     return found
 
 
-def write_pages(folder: Path, title: str, facts: Sequence[str], record: dict[str, Any], best: float) -> list[Path]:
+def write_pages(folder: Path, title: str, facts: Sequence[str], record: Mapping[str, Any], best: float) -> list[Path]:
     """Write table.md, reward.png and tasks.png."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"# {title}", "", *[f"- {fact}" for fact in facts], ""]
