@@ -17,13 +17,12 @@ from mac_policy.operators.registry import OperatorKind, Resources
 class FileKind(OperatorKind):
     """path: of the file"""
 
-    path: str | None = None
+    path: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.path in (None, ""):
+        if self.path is None:
             raise ValueError(f"operator={self.name} needs operator.path")
-        object.__setattr__(self, "path", str(self.path))  # a file may be named 3
-        if not Path(str(self.path)).is_file():
+        if not Path(self.path).is_file():
             raise ValueError(f"operator.path={self.path}: there is no such file")
 
     def identity(self) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def test_when_nothing_is_trained_it_says_what_to_type(runs):
         ("operator_dims=[0,0]", "a dim is repeated"),
         ("operator_dims=random-9", "'random-9' cannot be used"),
         ("episodes=0", "episodes must be a whole number of at least 1, got 0"),
-        ("training_seeds=3", "training_seeds must be a list, such as training_seeds=[3]"),
+        ("training_seeds=3", "training_seeds must be a list such as [a,b], got 3; write training_seeds=[3]"),
         ("arms=[operator+mca]", "did you mean 'mac'"),
         ("video=yes", "video must be true, false or auto"),
         ("temperature=-1", "temperature must be a finite number of at least 0, got -1"),
