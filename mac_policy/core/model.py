@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from mac_policy.common.checks import check_count, check_positive
-from mac_policy.core import one_pass
+from mac_policy.core.asking import Asking, asking
 from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values
-from mac_policy.core.factorization import Factorization, whole_path
+from mac_policy.core.factorization import Factorization
 from mac_policy.core.heads import Conditional, Head
-from mac_policy.core.heads.head import at_least_float32
-from mac_policy.core.networks import Network, PathNetwork
-from mac_policy.core.question import Question, in_fewer_steps, portions
-from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, check_kind, known_and_weights
+from mac_policy.core.networks import Network
+from mac_policy.core.question import Question, in_fewer_steps
+from mac_policy.core.training_draws import TrainingDraws, check_kind, known_and_weights
 
 VARIABLES_PER_PASS = 65_536
 
@@ -59,17 +57,18 @@ class AnyOrderModel(nn.Module):
         cache: bool = True,
     ) -> None:
         super().__init__()
-        if network.kind == "path" and head.num_turns > 1:
-            raise ValueError(
-                f"{type(head).__name__} draws the channels of a pixel in turns, which a path network has no step for: "
-                "give it channels=1, so that each is a variable of its own"
-            )
+        asking(network, head)  # refuses a head that the network's kind cannot serve
         self.network, self.head = network, head
         self.num_variables: int = check_count("the network's num_variables", network.num_variables)
         usual = max(16, VARIABLES_PER_PASS // self.num_variables)
         self.rows_per_pass = check_count("rows_per_pass", usual if rows_per_pass is None else rows_per_pass)
         self.validate = validate
         self.cache = cache
+
+    @property
+    def asking(self) -> Asking:
+        """How the network is asked."""
+        return asking(self.network, self.head)
 
     def conditionals(
         self,
@@ -89,18 +88,22 @@ class AnyOrderModel(nn.Module):
         evidence = check_mask("evidence", evidence, len(x), self.num_variables)
         if self.validate:
             self.head.check(x, evidence)
-        known = evidence
-        if isinstance(self.network, PathNetwork):
-            known = one_pass.all_at_once(evidence, factorization if self.network.given_in_order else None, generator)
+        known = self.asking.at_once(evidence, factorization, generator)
         params = self._params(x, known, self._encode(context, len(x)), mode)
         params = self.head.after(params, x, torch.zeros_like(evidence))
         conditionals: Conditional = self.head(params, generator=generator)
         return conditionals
 
+    def answers(self, x: Tensor, draws: TrainingDraws, context: Tensor | None = None) -> Conditional:
+        """The conditionals that training draws ask for, as distributions of batch shape (B, N)."""
+        params = self._params(x, draws.known, self._encode(context, len(x)), draws.mode)
+        conditionals: Conditional = self.head(self.head.after(params, x, draws.weights > 0))
+        return conditionals
+
     def loss(
         self,
         x: Tensor,
-        masks: TrainingMasks | TrainingQueries,
+        draws: TrainingDraws,
         context: Tensor | None = None,
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
@@ -118,16 +121,16 @@ class AnyOrderModel(nn.Module):
         check_values(x, self.num_variables)
         if missing is not None:
             missing = check_mask("missing", missing, len(x), self.num_variables)
-        check_kind(masks, self.network.kind)
-        known, weights = known_and_weights(masks, x, missing, self.validate)
+        check_kind(draws, self.network.kind)
+        known, weights = known_and_weights(draws, x, missing, self.validate)
         read = x if evidence_values is None else evidence_values
         if self.validate:
-            self.head.check(read, known if known.dtype == torch.bool else known < self.num_variables)
+            self.head.check(read, self.asking.visible(known))
             self.head.check(x, weights > 0)
         encoded = self._encode(context, len(x) // check_count("rows_per_context", rows_per_context))
         if encoded is not None and rows_per_context > 1:
             encoded = encoded.repeat_interleave(rows_per_context, 0)
-        params = self._params(read, known, encoded, masks.mode)
+        params = self._params(read, known, encoded, draws.mode)
         params = self.head.after(params, x, weights > 0)
         asked = weights.reshape(-1).nonzero()[:, 0]
         losses = self.head.loss(
@@ -162,7 +165,10 @@ class AnyOrderModel(nn.Module):
         )
         if factorization.deterministic:
             orders = 1
-        paths = [self._path_log_prob(question, factorization, generator) for _ in range(orders)]
+        paths = []
+        for _ in range(orders):
+            ranks = self._ranks(question, factorization, generator)
+            paths.append(self.asking.log_prob(question, ranks, self.rows_per_pass, generator))
         return torch.stack(paths).logsumexp(0) - math.log(orders)
 
     @torch.no_grad()
@@ -202,81 +208,23 @@ class AnyOrderModel(nn.Module):
         ranks = self._ranks(question, factorization, generator)
         if steps is not None:
             ranks = in_fewer_steps(ranks, question.query, steps)
-        filled = self._fill(question, ranks, temperature, generator, num_samples)
+
+        def draw(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
+            return conditional.sample(temperature, generator)
+
+        filled = self.asking.walk(question, ranks, draw, cache=self.cache, copies=num_samples, generator=generator)
         filled = torch.where(question.query, filled, x.repeat(num_samples, 1))
         return filled if num_samples == 1 else filled.view(num_samples, *x.shape)
 
-    def _fill(
-        self, question: Question, ranks: Tensor, temperature: float, generator: torch.Generator | None, copies: int
-    ) -> Tensor:
-        if isinstance(self.network, PathNetwork):
-
-            def choose(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
-                return conditional.sample(temperature, generator)
-
-            return one_pass.fill(
-                self.network, self.head, question, ranks, choose, cache=self.cache, copies=copies, generator=generator
-            )
-        x = question.x.clone()
-        last = int(ranks.masked_fill(~question.query, -1).max()) if ranks.numel() else -1
-        for step in range(last + 1):
-            row, variable = (ranks == step).nonzero(as_tuple=True)
-            rows, item = row.unique_consecutive(return_inverse=True)
-            part = question.rows(rows)
-            params = self._params(x[rows], ranks[rows] < step, part.encoded, part.mode)
-            for now in self._turns(variable):
-                after = self.head.after(params, x[rows], ranks[rows] == step)
-                asked = variable[now]
-                conditional = self.head(after[item[now], asked], variables=asked, generator=generator)
-                x[row[now], asked] = conditional.sample(temperature, generator).to(x.dtype)
-        return x
-
-    def _turns(self, variables: Tensor) -> Iterator[slice | Tensor]:
-        """Which of the variables of a step are drawn one after another: all at once unless the head couples them."""
-        if self.head.num_turns == 1:
-            yield slice(None)
-            return
-        turn = self.head.turn(variables, self.num_variables)
-        yield from (turn == each for each in range(self.head.num_turns))
-
-    def _path_log_prob(
-        self, question: Question, factorization: Factorization, generator: torch.Generator | None
-    ) -> Tensor:
-        ranks = self._ranks(question, factorization, generator)
-        if isinstance(self.network, PathNetwork):
-            return one_pass.log_prob(self.network, self.head, question, ranks, self.rows_per_pass, generator)
-        features = self.head.features(question.x)
-        parts, owners = [], []
-        for rows, steps in portions(ranks, question.query, self.rows_per_pass):
-            rank = ranks[rows]
-            item, variable = (rank == steps[:, None]).nonzero(as_tuple=True)
-            part = question.rows(rows)
-            params = self.network(features[rows], rank < steps[:, None], part.encoded, part.mode)
-            params = self.head.after(params, question.x[rows], rank == steps[:, None])
-            conditional = self.head(params[item, variable], variables=variable, generator=generator)
-            parts.append(conditional.log_prob(question.x[rows[item], variable]))
-            owners.append(rows[item])
-        if not parts:
-            like = at_least_float32(next(self.network.parameters()))
-            return question.x.new_zeros(len(question.x), dtype=like.dtype)
-        terms = torch.cat(parts)
-        return terms.new_zeros(len(question.x)).index_add(0, torch.cat(owners), terms)
-
     def _params(self, x: Tensor, known: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
         """`known` (B, N): evidence for a set network, ranks for a path network."""
-        evidence = known if known.dtype == torch.bool else known < self.num_variables
-        seen = torch.where(evidence, x, torch.zeros_like(x))
+        seen = torch.where(self.asking.visible(known), x, torch.zeros_like(x))
         params: Tensor = self.network(self.head.features(seen), known, encoded, mode)
         return params
 
     def _ranks(self, question: Question, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
-        if isinstance(self.network, PathNetwork):
-            return whole_path(factorization, query=question.query, given=question.given, generator=generator).to(
-                question.x.device
-            )
-        return factorization.ranks(query=question.query, given=question.given, generator=generator).to(
-            question.x.device
-        )
+        masks = {"query": question.query, "given": question.given}
+        return self.asking.ranks(factorization, **masks, generator=generator).to(question.x.device)
 
     def _question(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +19,13 @@ class TrainingMasks(NamedTuple):
     weights: Tensor  # (n, N) float, >= 0, zero on evidence
     mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
 
+    @property
+    def known(self) -> Tensor:
+        """What a network reads beside the features."""
+        return self.evidence
+
     def to(self, device: torch.device | str) -> TrainingMasks:
-        mode = None if self.mode is None else self.mode.to(device)
-        return TrainingMasks(self.evidence.to(device), self.weights.to(device), mode)
+        return map_tensors(lambda part: part.to(device), self)
 
 
 class TrainingQueries(NamedTuple):
@@ -41,9 +46,35 @@ class TrainingQueries(NamedTuple):
     def query(self) -> Tensor:
         return (self.ranks >= 0) & (self.ranks < self.ranks.shape[1])
 
+    @property
+    def known(self) -> Tensor:
+        """What a network reads beside the features."""
+        return self.ranks
+
     def to(self, device: torch.device | str) -> TrainingQueries:
-        mode = None if self.mode is None else self.mode.to(device)
-        return TrainingQueries(self.ranks.to(device), self.weights.to(device), mode)
+        return map_tensors(lambda part: part.to(device), self)
+
+
+TrainingDraws: TypeAlias = TrainingMasks | TrainingQueries
+
+Draws = TypeVar("Draws", bound=tuple[Any, ...])
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], draws: Draws) -> Draws:
+    """The same NamedTuple with `function` applied to every tensor in it; None stays, NamedTuples may be nested."""
+
+    def mapped(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return function(part)
+        return None if part is None else map_tensors(function, part)
+
+    return type(draws)(*map(mapped, draws))
+
+
+def chosen_rows(first: Tensor, one: Draws, other: Draws) -> Draws:
+    """The rows of `one` where `first` (n, 1) is true, elsewhere those of `other`; neither has nested draws."""
+    parts: Any = (None if a is None else torch.where(first, a, b) for a, b in zip(one, other, strict=True))
+    return type(one)(*parts)
 
 
 def parallel_weights(evidence: Tensor) -> Tensor:
@@ -69,7 +100,7 @@ def only_last(ranks: Tensor, query: Tensor) -> Tensor:
     return (query & (asked == asked.amax(1, keepdim=True))).float()
 
 
-def check_kind(asked: TrainingMasks | TrainingQueries, kind: str) -> None:
+def check_kind(asked: TrainingDraws, kind: str) -> None:
     """Raise unless this is what a network of this kind trains on."""
     wanted, method = (TrainingQueries, "queries") if kind == "path" else (TrainingMasks, "masks")
     if not isinstance(asked, wanted):
@@ -79,9 +110,7 @@ def check_kind(asked: TrainingMasks | TrainingQueries, kind: str) -> None:
         )
 
 
-def known_and_weights(
-    asked: TrainingMasks | TrainingQueries, x: Tensor, missing: Tensor | None, validate: bool
-) -> tuple[Tensor, Tensor]:
+def known_and_weights(asked: TrainingDraws, x: Tensor, missing: Tensor | None, validate: bool) -> tuple[Tensor, Tensor]:
     """Evidence (bool) of masks, or ranks (long) of queries, without what is missing; and weights. Both (B, N)."""
     check_rows("weights", asked.weights, len(x))
     if asked.weights.shape != x.shape:

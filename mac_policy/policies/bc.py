@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -44,7 +44,7 @@ class BC(Policy):
         inputs = settings.history * self.observation_dim
         self.network = mlp(inputs, settings.width, settings.depth, self.variables)
 
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any) -> Tensor:
         errors = (self.network(context).float() - actions).square()
         loss: Tensor = ((errors * inside).sum(1) / inside.sum(1)).mean()
         return loss

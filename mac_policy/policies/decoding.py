@@ -8,13 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mac_policy.core import one_pass
-from mac_policy.core.heads import Conditional, Head
+from mac_policy.core.heads import Conditional
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.model import AnyOrderModel
-from mac_policy.core.networks import PathNetwork
 from mac_policy.core.question import Question
-from mac_policy.core.ranks import ranks_in_order, with_order_of_given
 
 KINDS = ("mode", "sample", "mean", "best")
 
@@ -68,53 +65,21 @@ def fill(
     encoded = model.network.encode(context)
     if encoded is not None and len(encoded) < len(values):
         encoded = encoded.repeat_interleave(len(values) // len(encoded), 0)
-    if isinstance(model.network, PathNetwork):
-        return _fill_in_one_walk(model.network, model.head, encoded, values, given, path, how, noise)
-    x, seen = values.clone(), given.clone()
-    score = values.new_zeros(len(values))
-    for variable in path.dims:
-        held = given[:, variable]
-        if held.all():
-            continue
-        params = model.network(model.head.features(x), seen, encoded)[:, variable]
-        conditional = model.head(params)
-        value = pick(conditional, how, None if noise is None else noise[:, variable])
-        value = value.clamp(path.low[variable], path.high[variable])
-        if how.kind == "best":
-            score = score + conditional.log_prob(value).masked_fill(held, 0.0)
-        x[:, variable] = torch.where(held, x[:, variable], value)
-        seen[:, variable] = True
-    return x, score
-
-
-def _fill_in_one_walk(
-    network: PathNetwork,
-    head: Head,
-    encoded: Tensor | None,
-    values: Tensor,
-    given: Tensor,
-    path: Path,
-    how: How,
-    noise: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """As `fill`, reading every value once."""
-    wanted = torch.tensor(path.dims, device=values.device)
+    rest = [variable for variable in range(given.shape[1]) if variable not in path.dims]
+    order, wanted = torch.tensor(path.dims + rest, device=values.device), torch.tensor(path.dims, device=values.device)
     query = torch.zeros_like(given).index_fill(1, wanted, True) & ~given
-    unwanted = [variable for variable in range(given.shape[1]) if variable not in path.dims]
-    order = torch.tensor(path.dims + unwanted, device=values.device)
-    ranks = ranks_in_order(order, query=query, given=given)
-    ranks = with_order_of_given(ranks, given, ranks_in_order(order, query=given, given=torch.zeros_like(given)))
     score = values.new_zeros(len(values))
 
     def choose(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
         value = pick(conditional, how, None if noise is None else noise[rows, variables])
         value = value.clamp(path.low[variables], path.high[variables])
+        held = given[rows, variables]
         if how.kind == "best":
-            score[rows] += conditional.log_prob(value)
-        return value
+            score[rows] += conditional.log_prob(value).masked_fill(held, 0.0)
+        return torch.where(held, values[rows, variables], value)
 
-    filled = one_pass.fill(network, head, Question(values, query, given, encoded, None), ranks, choose)
-    return filled, score
+    ranks = model.asking.lockstep(order, query=query, given=given)
+    return model.asking.walk(Question(values, query, given, encoded, None), ranks, choose), score
 
 
 def pick(conditional: Conditional, how: How, noise: Tensor | None) -> Tensor:

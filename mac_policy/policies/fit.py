@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies import checkpoint
 from mac_policy.policies.normalizer import Normalizer
-from mac_policy.policies.policy import Policy
+from mac_policy.policies.policy import Draws, Policy
 from mac_policy.policies.recovery import Recovery
 from mac_policy.policies.training_data import Batch, TrainingData
 from mac_policy.policies.validation import validate, write_calibration
@@ -106,10 +104,10 @@ class Trainer(Run[Policy]):
             policy = checkpoint.load_policy(self.folder, device=self.fabric.device)
         return TrainResult(policy.eval(), self.folder, self.step, self.seconds, self.validation_loss, self.resumed_from)
 
-    def batch(self, step: int) -> tuple[Batch, dict[str, Tensor]]:
+    def batch(self, step: int) -> tuple[Batch, Draws]:
         """This process's share of a step's rows and of its random numbers, drawn for the batch of all processes."""
         draws = self.policy.draw(self.settings.batch_size, stream(self.seed, "draws", step))
-        mine = {name: values[self.share].to(self.fabric.device) for name, values in draws.items()}
+        mine = draws.rows(self.share).to(self.fabric.device)
         return self.data.batch(self.shuffle.batch(step)[self.share].to(self.fabric.device)), mine
 
     def inputs(self, step: int) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ while the rest is optimised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +55,13 @@ class IBCSettings(PolicySettings):
         check_range("langevin_step", self.langevin_step, 0.0)
 
 
+class IBCDraws(NamedTuple):
+    """The random numbers of IBC's loss."""
+
+    counter_examples: Tensor  # (n, S, variables), uniform in [0, 1)
+    noise: Tensor | None  # (n, steps, S, variables), standard normal, of the Langevin steps
+
+
 class IBC(Policy):
     """E(o, a) = network(W_o o + W_a a): the observation's part is computed once for all samples of a row."""
 
@@ -77,21 +84,21 @@ class IBC(Policy):
 
     # ---- training ----
 
-    def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
-        s, draws = self.settings, super().draw(n, generator)
+    def own_draws(self, n: int, generator: torch.Generator) -> IBCDraws:
+        s = self.settings
         size = (n, s.counter_examples, self.variables)
-        draws["counter_examples"] = torch.rand(size, generator=generator)
+        counter_examples, noise = torch.rand(size, generator=generator), None
         if s.counter_steps:
-            draws["counter_noise"] = torch.randn((n, s.counter_steps, *size[1:]), generator=generator)
-        return draws
+            noise = torch.randn((n, s.counter_steps, *size[1:]), generator=generator)
+        return IBCDraws(counter_examples, noise)
 
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: IBCDraws) -> Tensor:
         low, high = self.normalizer.bounds(self.settings.horizon)
         encoded = self.read_observation(context)
-        counter = low + (high - low) * draws["counter_examples"]
-        if "counter_noise" in draws:
+        counter = low + (high - low) * draws.counter_examples
+        if draws.noise is not None:
             held = torch.zeros_like(counter, dtype=torch.bool)
-            counter = self._langevin(encoded.detach(), counter, held, draws["counter_noise"].transpose(0, 1))
+            counter = self._langevin(encoded.detach(), counter, held, draws.noise.transpose(0, 1))
         energies = self.energy(encoded, torch.cat([actions[:, None], counter], dim=1))
         return (energies[:, 0] + torch.logsumexp(-energies, dim=1)).mean()
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.deprecation import renamed_keywords
-from mac_policy.common.settings import check_range
 from mac_policy.core.factorization import MaskTuned
-from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
-from mac_policy.core.networks import MLP, Network, TrunkQuery
-from mac_policy.core.training_draws import TrainingMasks
-from mac_policy.policies import decoding, inputs
-from mac_policy.policies import quick_trunk as lean
+from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
+from mac_policy.policies import decoding, inputs, quick_path, quick_trunk
+from mac_policy.policies.mac_settings import MACPaperSettings, MACPathSettings, MACSettings
 from mac_policy.policies.operator_masks import operator_masks, path_order
 from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
@@ -28,74 +23,11 @@ from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
 
 
-@dataclass(frozen=True)
-class MACSettings(PolicySettings):
-    """width, depth: of the trunk, which reads the observation once
-    query_width, query_depth: of the network that is asked once for each dimension filled in
-    components, min_log_std: of the mixture for each dimension, and the floor of its log standard deviation in
-        normalised units (null = none worth the name)
-    masks: training masks for the 'conditional' query (the operator's dims are evidence), 'marginal' or 'both'
-    subsets: the operator's subsets to train for, as lists of action dims ([] = all subsets, cardinality uniform)
-    alone: share of the training rows with no operator, for full autonomy; their evidence is the policy's own
-    weights, reweighting: as MaskTuned's `weights` and `cardinality_reweighting`
-    order: action dims in the order they are filled in ([] = 0, 1, ...); a chunk goes step by step
-    evidence_noise: in rows with an operator, who is no demonstrator, the evidence is noised in training with a
-        standard deviation from U(0, this)
-    masks_per_row: masks that each training row is asked with; the trunk reads its observation once for all of them
-    decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
-    temperature: of samples
-    noise: a sample's randomness is 'fresh' at every step, held for an 'episode', or 'slow' (an AR(1) process with
-        `noise_correlation` from step to step)
-    stickiness: 'best' also likes a small change from the last action; nats for one squared standard deviation
-    """
+class MACDraws(NamedTuple):
+    """The random numbers of MAC's loss: `masks_per_row` questions for each row."""
 
-    width: int = 512
-    depth: int = 4
-    query_width: int = 512
-    query_depth: int = 3
-    components: int = 20
-    min_log_std: float | None = -1.5
-    masks: str = "conditional"
-    subsets: tuple[tuple[int, ...], ...] = ()
-    alone: float = 0.5
-    weights: str = "parallel"
-    reweighting: bool = True
-    order: tuple[int, ...] = ()
-    evidence_noise: float = 0.5
-    masks_per_row: int = 4
-    decode: str = "mode"
-    temperature: float = 1.0
-    candidates: int = 16
-    noise: str = "fresh"
-    noise_correlation: float = 0.98
-    stickiness: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("masks", self.masks, ("conditional", "marginal", "both"))
-        check_choice("decode", self.decode, decoding.KINDS)
-        check_choice("noise", self.noise, ("fresh", "episode", "slow"))
-        check_choice("weights", self.weights, ("parallel", "edge"))
-        for name in ("width", "depth", "query_width", "query_depth", "components", "candidates", "masks_per_row"):
-            check_count(name, getattr(self, name))
-        for name in ("evidence_noise", "temperature", "stickiness"):
-            check_range(name, getattr(self, name), 0.0)
-        for name in ("alone", "noise_correlation"):
-            check_range(name, getattr(self, name), 0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class MACPaperSettings(MACSettings):
-    """As the paper has it: one MLP of width 2048 and depth 8 asked once a dimension, marginal masks, no floor."""
-
-    width: int = 2048
-    depth: int = 8
-    min_log_std: float | None = None
-    masks: str = "marginal"
-    alone: float = 0.0
-    evidence_noise: float = 0.0
-    masks_per_row: int = 1
-    decode: str = "sample"
+    asked: TrainingDraws  # (n, masks_per_row, variables) each
+    evidence_noise: Tensor | None  # (n, masks_per_row, variables), 0 in rows without an operator
 
 
 class MAC(Policy):
@@ -108,13 +40,13 @@ class MAC(Policy):
 
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
-        self.head = GaussianMixture(settings.components, settings.min_log_std)
-        self.model = AnyOrderModel(self._network(self.head), self.head, validate=False)
+        self.head = settings.make_head()
+        network = settings.make_network(self.head, self.variables, settings.history * self.observation_dim)
+        self.model = AnyOrderModel(network, self.head, validate=False)
         self.order = path_order(settings.order, self.action_dim, settings.horizon)
         self._dims: list[int] = self.order.tolist()
-        self.factorization = self._paths(
-            settings.masks, operator_masks(self.action_dim, settings.horizon, settings.subsets, alone=0.0)
-        )
+        held = operator_masks(self.action_dim, settings.horizon, settings.subsets)
+        self.factorization = self._paths(settings.masks, held)
         nothing = FixedMasks(torch.zeros(1, self.variables, dtype=torch.bool))
         self.alone = self._paths("conditional", nothing) if settings.alone else None
 
@@ -129,47 +61,28 @@ class MAC(Policy):
             cardinality_reweighting=s.reweighting,
         )
 
-    def _network(self, head: GaussianMixture) -> Network:
-        s = self.settings
-        return TrunkQuery(
-            num_variables=self.variables,
-            num_features=head.num_features,
-            num_params=head.num_params,
-            context_dim=s.history * self.observation_dim,
-            trunk_width=s.width,
-            trunk_depth=s.depth,
-            query_width=s.query_width,
-            query_depth=s.query_depth,
-        )
-
     # ---- training ----
 
-    def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
-        draws = super().draw(n, generator)
-        rows = n * self.settings.masks_per_row
-        masks = self.factorization.training_masks(rows, generator)
-        evidence, weights = masks.evidence, masks.weights
-        held = torch.ones(rows, 1)
+    def own_draws(self, n: int, generator: torch.Generator) -> MACDraws:
+        s, rows = self.settings, n * self.settings.masks_per_row
+        draw = self.model.asking.draw
+        asked, held, noise = draw(self.factorization, rows, generator), torch.ones(rows, 1), None
         if self.alone is not None:
-            own = self.alone.training_masks(rows, generator)
-            held = (torch.rand((rows, 1), generator=generator) >= self.settings.alone).float()
-            evidence = torch.where(held > 0, evidence, own.evidence)
-            weights = torch.where(held > 0, weights, own.weights)
-        found = {"evidence": evidence, "weights": weights}
-        if self.settings.evidence_noise:
-            scale = self.settings.evidence_noise * held * torch.rand((rows, 1), generator=generator)
-            found["evidence_noise"] = scale * torch.randn((rows, self.variables), generator=generator)
-        return draws | {name: value.unflatten(0, (n, -1)) for name, value in found.items()}  # (n, masks_per_row, N)
+            own = draw(self.alone, rows, generator)
+            held = (torch.rand((rows, 1), generator=generator) >= s.alone).float()
+            asked = chosen_rows(held > 0, asked, own)
+        if s.evidence_noise:
+            scale = s.evidence_noise * held * torch.rand((rows, 1), generator=generator)
+            noise = scale * torch.randn((rows, self.variables), generator=generator)
+        return map_tensors(lambda part: part.unflatten(0, (n, -1)), MACDraws(asked, noise))
 
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: MACDraws) -> Tensor:
         k = self.settings.masks_per_row
-        masks = TrainingMasks(draws["evidence"].flatten(0, 1), draws["weights"].flatten(0, 1))
+        asked, noise = map_tensors(lambda part: part.flatten(0, 1), draws)
         actions, inside = actions.repeat_interleave(k, 0), inside.repeat_interleave(k, 0)
-        seen = None
-        if "evidence_noise" in draws:
-            seen = actions + draws["evidence_noise"].flatten(0, 1) * masks.evidence
+        read = None if noise is None else actions + noise
         missing = None if self.settings.horizon == 1 else inside == 0
-        return self.model.loss(actions, masks, context, missing, evidence_values=seen, rows_per_context=k)
+        return self.model.loss(actions, asked, context, missing, evidence_values=read, rows_per_context=k)
 
     @torch.no_grad()
     def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
@@ -185,8 +98,8 @@ class MAC(Policy):
 
     def _levels(self, context: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """P(X <= x) for each variable given drawn evidence, and where it is asked for. (B, variables) each"""
-        masks = self.factorization.training_masks(len(x), torch.Generator().manual_seed(0)).to(x.device)
-        return decoding.cdf(self.model.conditionals(x, evidence=masks.evidence, context=context), x), masks.weights > 0
+        draws = self.model.asking.draw(self.factorization, len(x), torch.Generator().manual_seed(0)).to(x.device)
+        return decoding.cdf(self.model.answers(x, draws, context), x), draws.weights > 0
 
     # ---- acting ----
 
@@ -218,11 +131,13 @@ class MAC(Policy):
         how: decoding.How,
         noise: Tensor | None,
     ) -> NDArray[np.float32] | None:
-        """(variables,) values of a single row on the CPU, by a quicker way where there is one for the network."""
+        """(variables,) values of a single row on the CPU, by the quick form for the network; None without one."""
         network = self.model.network
-        if not lean.suits(network, self.head):
-            return None
-        return lean.fill_one(network, self.head, network.trunk(context), values, given, path, how, noise)
+        for quick in (quick_trunk, quick_path):
+            if quick.suits(network, self.head) and (encoded := network.encode(context)) is not None:
+                row: NDArray[np.float32] = quick.fill_one(network, self.head, encoded, values, given, path, how, noise)
+                return row
+        return None
 
     def _best(
         self,
@@ -312,15 +227,10 @@ class MACPaper(MAC):
 
     kind: ClassVar[str] = "mac_paper"
     settings_class: ClassVar[type[PolicySettings]] = MACPaperSettings
-    settings: MACPaperSettings
 
-    def _network(self, head: GaussianMixture) -> Network:
-        s = self.settings
-        return MLP(
-            num_variables=self.variables,
-            num_features=head.num_features,
-            num_params=head.num_params,
-            context_dim=s.history * self.observation_dim,
-            width=s.width,
-            depth=s.depth,
-        )
+
+class MACPath(MAC):
+    """MAC with a path network: the action's dims are tokens in path order, and every value is read once."""
+
+    kind: ClassVar[str] = "mac_path"
+    settings_class: ClassVar[type[PolicySettings]] = MACPathSettings

@@ -23,29 +23,12 @@ class FirstStep:
         return torch.cat([first, later], 1)
 
 
-class SometimesNone:
-    """The given masks, but with probability `alone` the empty one."""
-
-    def __init__(self, masks: MaskDistribution, alone: float) -> None:
-        self.masks, self.alone = masks, alone
-        self.num_variables = masks.num_variables
-
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        drawn = self.masks.sample(n, generator)
-        return drawn & (torch.rand((n, 1), generator=generator) >= self.alone)
-
-
-def operator_masks(action_dim: int, horizon: int, subsets: Sequence[Sequence[int]], alone: float) -> MaskDistribution:
-    """What operators hold who are trained for: `subsets`, or all subsets with a uniform cardinality when empty;
-    with probability `alone` nothing."""
+def operator_masks(action_dim: int, horizon: int, subsets: Sequence[Sequence[int]]) -> MaskDistribution:
+    """The held dims to train for: one of `subsets`, or of all subsets with a uniform cardinality when it is empty."""
     evidence: MaskDistribution = (
         FixedMasks(subset_masks(action_dim, subsets)) if subsets else UniformCardinality(action_dim, 0, action_dim - 1)
     )
-    if alone:
-        evidence = SometimesNone(evidence, alone)
-    if horizon > 1:
-        evidence = FirstStep(evidence, horizon)
-    return evidence
+    return FirstStep(evidence, horizon) if horizon > 1 else evidence
 
 
 def subset_masks(action_dim: int, subsets: Sequence[Sequence[int]]) -> Tensor:

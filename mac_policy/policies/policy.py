@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
+from mac_policy.core.training_draws import map_tensors
 from mac_policy.policies import inputs
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.recovery import Recovery
@@ -29,6 +30,20 @@ class Request(NamedTuple):
     """(B, ...): randomness to use instead of fresh draws."""
     previous: Tensor | None = None
     """(B, act): the actions of the step before, normalised; NaN where there was none."""
+
+
+class Draws(NamedTuple):
+    """All random numbers of a training step; every tensor has a row for each row of the batch."""
+
+    observation_noise: Tensor | None = None  # (n, history * obs), standard normal
+    displacement: Tensor | None = None  # (n, P), of the observations that an action moves
+    own: Any = None  # None or a NamedTuple: what the policy's loss draws
+
+    def to(self, device: torch.device | str) -> Draws:
+        return map_tensors(lambda part: part.to(device), self)
+
+    def rows(self, rows: slice) -> Draws:
+        return map_tensors(lambda part: part[rows], self)
 
 
 class Policy(nn.Module, ABC):
@@ -59,10 +74,10 @@ class Policy(nn.Module, ABC):
     # ---- what a policy must say ----
 
     @abstractmethod
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any) -> Tensor:
         """Normalised (B, history * obs) and (B, variables) -> the mean training loss of the rows.
 
-        inside (B, variables) is 1.0 for labels and 0.0 beyond an episode's end.
+        inside (B, variables) is 1.0 for labels and 0.0 beyond an episode's end; `draws` is what `own_draws` returned.
         """
 
     @abstractmethod
@@ -72,30 +87,33 @@ class Policy(nn.Module, ABC):
 
     # ---- training ----
 
-    def draw(self, n: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """All random numbers the losses of n rows need; every tensor has n rows."""
-        draws = {}
+    def draw(self, n: int, generator: torch.Generator) -> Draws:
+        """All random numbers that the losses of n rows need."""
+        noise = displacement = None
         if self.settings.observation_noise:
-            size = (n, self.settings.history * self.observation_dim)
-            draws["observation_noise"] = torch.randn(size, generator=generator)
+            noise = torch.randn((n, self.settings.history * self.observation_dim), generator=generator)
         if self.settings.displacement and self.recovery is not None:
             scale = self.settings.displacement * torch.rand((n, 1), generator=generator)
-            draws["displacement"] = scale * torch.randn((n, len(self.recovery.gain)), generator=generator)
-        return draws
+            displacement = scale * torch.randn((n, len(self.recovery.gain)), generator=generator)
+        return Draws(noise, displacement, self.own_draws(n, generator))
 
-    def forward(self, observations: Tensor, actions: Tensor, inside: Tensor, draws: dict[str, Tensor]) -> Tensor:
+    def own_draws(self, n: int, generator: torch.Generator) -> Any:
+        """The random numbers of `loss` itself: None, or a NamedTuple of tensors with n rows."""
+        return None
+
+    def forward(self, observations: Tensor, actions: Tensor, inside: Tensor, draws: Draws) -> Tensor:
         """(B, history, obs), (B, horizon, act) in the units of the data, (B, horizon) -> the mean loss."""
-        if self.recovery is not None and "displacement" in draws:
+        if self.recovery is not None and draws.displacement is not None:
             observations, actions = self.recovery.displace(
-                observations, actions, draws["displacement"], self.settings.recovery_steps
+                observations, actions, draws.displacement, self.settings.recovery_steps
             )
             space = self.normalizer
             actions = actions.clamp(space.action_low, space.action_high)
         context = self.normalizer.observations(observations).flatten(1)
-        if "observation_noise" in draws:
-            context = context + self.settings.observation_noise * draws["observation_noise"]
+        if draws.observation_noise is not None:
+            context = context + self.settings.observation_noise * draws.observation_noise
         labels = inside.float()[..., None].expand_as(actions).flatten(1)
-        return self.loss(context, self.normalizer.actions(actions).flatten(1), labels, draws)
+        return self.loss(context, self.normalizer.actions(actions).flatten(1), labels, draws.own)
 
     def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
         """For the central 50% and 90% intervals of a likelihood: the share of values inside, (variables,) each."""

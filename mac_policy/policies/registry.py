@@ -11,8 +11,7 @@ from mac_policy.common.registry import Registry
 from mac_policy.common.settings import from_mapping
 from mac_policy.policies.bc import BC
 from mac_policy.policies.ibc import IBC
-from mac_policy.policies.mac import MAC, MACPaper
-from mac_policy.policies.mac_path import MACPath
+from mac_policy.policies.mac import MAC, MACPaper, MACPath
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces

@@ -46,7 +46,7 @@ def validate(policy: Policy, data: TrainingData, seed: int, fabric: Fabric) -> d
     draws = policy.draw(len(rows), stream(seed, "held-out draws"))
     device = data.actions.device
     with fabric.autocast():
-        loss = policy(*data.batch(rows), {k: v.to(device) for k, v in draws.items()})
+        loss = policy(*data.batch(rows), draws.to(device))
     found = {"validation_loss": float(loss)}
     if policy.has_likelihood:
         covered = policy.coverage(*data.batch(rows))

@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from mac_policy.core import AnyOrderModel, Factorization, StagedModes, TrainingMasks, TrainingQueries
+from mac_policy.core import AnyOrderModel, Factorization, StagedModes
 from mac_policy.core.heads import EnergyTilted
+from mac_policy.core.training_draws import TrainingDraws
 from mac_policy.rows.densities import views
 from mac_policy.rows.estimate import estimated_log_prob
 
-Draws: TypeAlias = TrainingMasks | TrainingQueries
+Draws: TypeAlias = TrainingDraws
 
 
 class RowModel(nn.Module):
@@ -59,9 +60,7 @@ class RowModel(nn.Module):
 
     def draw(self, n: int, generator: torch.Generator) -> Draws:
         """The random numbers of a training step on n rows: masks for a set network, whole paths for a path network."""
-        if self.model.network.kind == "path":
-            return self.factorization.training_queries(n, generator)
-        return self.factorization.training_masks(n, generator)
+        return self.model.asking.draw(self.factorization, n, generator)
 
     def forward(
         self,
@@ -96,7 +95,7 @@ class RowModel(nn.Module):
         """
         found: dict[str, Tensor] = {}
         for name, view in views(self.model).items():
-            if steps is None or self.model.network.kind == "path":
+            if steps is None or self.model.asking.whole_paths:
                 values = view.log_prob(
                     x,
                     query=query,

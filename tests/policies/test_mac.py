@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from mac_policy.core import TrainingMasks
-from mac_policy.policies import decoding
-from mac_policy.policies import quick_trunk as lean
+from mac_policy.core.training_draws import map_tensors
+from mac_policy.policies import decoding, quick_trunk
 from tests.policies.conftest import ACTION, OBSERVATION, SPACES, batch, make
 
 
@@ -90,7 +90,9 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
         with torch.inference_mode():
             general, _ = decoding.fill(policy.model, context, values * given, given, path, how, noise)
             network = policy.model.network
-            short = lean.fill_one(network, policy.head, network.trunk(context), values * given, given, path, how, noise)
+            short = quick_trunk.fill_one(
+                network, policy.head, network.trunk(context), values * given, given, path, how, noise
+            )
         np.testing.assert_allclose(general[0], short, atol=2e-5)
 
 
@@ -166,7 +168,7 @@ def test_a_low_temperature_and_zero_come_close_to_the_mode():
 def test_training_masks_are_those_asked_for():
     def evidence(alone=0.0, **settings):
         policy = make("mac", alone=alone, **settings)
-        return policy.draw(4000, torch.Generator().manual_seed(0))["evidence"].flatten(0, 1)
+        return policy.draw(4000, torch.Generator().manual_seed(0)).own.asked.evidence.flatten(0, 1)
 
     only = evidence(subsets=[[1]])
     assert only[:, 1].all()
@@ -180,23 +182,28 @@ def test_training_masks_are_those_asked_for():
         assert not (chunk[:, variable] & ~chunk[:, :variable].all(1)).any()
 
 
+def with_noise(draws, noise):
+    """The same draws with this noise on the evidence."""
+    return draws._replace(own=draws.own._replace(evidence_noise=noise))
+
+
 def test_evidence_noise_touches_what_is_seen_and_not_what_is_to_be_predicted():
     policy = make("mac")
     data, draws = batch(policy), policy.draw(32, torch.Generator().manual_seed(0))
-    quiet = draws | {"evidence_noise": torch.zeros_like(draws["evidence_noise"])}
-    elsewhere = draws | {"evidence_noise": torch.where(draws["evidence"], 0.0, 9.0)}
+    quiet = with_noise(draws, torch.zeros_like(draws.own.evidence_noise))
+    elsewhere = with_noise(draws, torch.where(draws.own.asked.evidence, 0.0, 9.0))
     assert torch.equal(policy(*data, quiet), policy(*data, elsewhere))
     assert policy(*data, quiet) != policy(*data, draws)
 
 
 def test_rows_without_an_operator_see_their_own_dims_without_noise():
     draws = make("mac", alone=0.5, subsets=[[2]], evidence_noise=1.0).draw(4000, torch.Generator().manual_seed(0))
-    draws = {name: value.flatten(0, 1) for name, value in draws.items()}
-    evidence, quiet = draws["evidence"], (draws["evidence_noise"] == 0).all(1)
+    asked, noise = map_tensors(lambda part: part.flatten(0, 1), draws.own)
+    evidence, quiet = asked.evidence, (noise == 0).all(1)
     assert 0.45 < float(quiet.double().mean()) < 0.55
     assert evidence[~quiet, 2].all()  # the operator's dim
     assert not (evidence[quiet, 1:] & ~evidence[quiet, :-1]).any()  # a prefix of the path
-    assert torch.equal(draws["weights"] > 0, ~evidence)
+    assert torch.equal(asked.weights > 0, ~evidence)
 
 
 @pytest.mark.parametrize("settings", [{}, {"horizon": 3}, {"alone": 0.5, "history": 2}])
@@ -204,7 +211,7 @@ def test_several_masks_of_a_row_are_as_many_rows(settings):
     policy = make("mac", masks_per_row=3, **settings)
     observations, actions, inside = batch(policy)
     draws = policy.draw(32, torch.Generator().manual_seed(0))
-    each = [{name: value[:, k : k + 1] for name, value in draws.items()} for k in range(3)]
+    each = [draws._replace(own=map_tensors(lambda part, k=k: part[:, k : k + 1], draws.own)) for k in range(3)]
     one = make("mac", masks_per_row=1, **settings)
     one.load_state_dict(policy.state_dict())
     apart = torch.stack([one(observations, actions, inside, draw) for draw in each]).mean()
@@ -243,3 +250,32 @@ def test_coverage_of_a_model_asked_about_its_own_samples():
     )
     for percent, share in found.items():
         assert np.abs(share - percent / 100).max() < 0.04
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "same"),
+    [
+        ({"network": "mlp", "width": 16, "depth": 2}, "mac_paper", {"min_log_std": -1.5, "width": 16, "depth": 2}),
+        ({"network": "path_transformer", "query_width": 8, "query_depth": 2}, "mac_path", {"query_width": 8}),
+    ],
+)
+def test_a_network_is_chosen_by_a_setting_and_the_kinds_are_such_choices(settings, kind, same):
+    chosen, named = make("mac", decode="mode", **settings), make(kind, decode="mode", **same)
+    weights = named.state_dict()
+    assert list(chosen.state_dict()) == list(weights)
+    chosen.load_state_dict(weights)
+    seen, _ = rows(5)
+    np.testing.assert_allclose(chosen.act(seen, deterministic=True), named.act(seen, deterministic=True), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"network": "path_transformers"}, "unknown network 'path_transformers'.*did you mean 'path_transformer'"),
+        ({"head": "mixtures"}, "unknown head 'mixtures'"),
+        ({"network": "path_transformer", "masks": "marginal"}, "a path_transformer would not learn to read"),
+    ],
+)
+def test_networks_and_heads_that_do_not_serve_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        make("mac", **setting)

@@ -6,11 +6,10 @@ import torch
 
 from mac_policy.core import TrainingQueries
 from mac_policy.core.networks import PathNetwork
-from mac_policy.policies import decoding
-from mac_policy.policies import quick_path as path_lean
+from mac_policy.policies import decoding, quick_path
 from mac_policy.policies.quick_path import normed, normed_rows
 from tests.policies.conftest import ACTION, OBSERVATION, SPACES, batch, make
-from tests.policies.test_mac import rows
+from tests.policies.test_mac import rows, with_noise
 
 
 def rough(policy, std=0.4):
@@ -51,7 +50,7 @@ def test_the_density_of_one_dim_integrates_to_one():
 def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
     policy = rough(make("mac_path", decode=decode, order=[1, 2, 0], query_depth=3))
     network, generator = policy.model.network, torch.Generator().manual_seed(0)
-    assert path_lean.suits(network, policy.head)
+    assert quick_path.suits(network, policy.head)
     path = decoding.Path([1, 2, 0], *policy.normalizer.bounds())
     how = decoding.How(decode, temperature)
     for _ in range(10):
@@ -62,7 +61,7 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
         values = values.clamp(*policy.normalizer.bounds()) * given
         with torch.inference_mode():
             general, _ = decoding.fill(policy.model, context, values, given, path, how, noise)
-            short = path_lean.fill_one(network, policy.head, network.trunk(context), values, given, path, how, noise)
+            short = quick_path.fill_one(network, policy.head, network.trunk(context), values, given, path, how, noise)
         np.testing.assert_allclose(general[0], short, atol=3e-5)
 
 
@@ -130,7 +129,7 @@ def test_training_queries_are_those_asked_for():
     def queries(**settings):
         policy = make("mac_path", **{"alone": 0.0} | settings)
         draws = policy.draw(1000, torch.Generator().manual_seed(0))
-        return TrainingQueries(draws["ranks"].flatten(0, 1), draws["weights"].flatten(0, 1))
+        return TrainingQueries(draws.own.asked.ranks.flatten(0, 1), draws.own.asked.weights.flatten(0, 1))
 
     only = queries(subsets=[[1]])
     assert only.given.sum(1).eq(1).all()
@@ -154,19 +153,20 @@ def test_training_queries_are_those_asked_for():
 def test_evidence_noise_touches_what_is_read_and_not_what_is_to_be_predicted():
     policy = rough(make("mac_path", masks_per_row=2))
     data, draws = batch(policy), policy.draw(32, torch.Generator().manual_seed(0))
-    quiet = draws | {"evidence_noise": torch.zeros_like(draws["evidence_noise"])}
-    last = draws["ranks"] == draws["ranks"].masked_fill(draws["ranks"] == ACTION, -9).amax(-1, keepdim=True)
-    on_last = quiet | {"evidence_noise": torch.where(last, 9.0, 0.0)}  # what is asked last is read by nothing
+    ranks, quiet = draws.own.asked.ranks, with_noise(draws, torch.zeros_like(draws.own.evidence_noise))
+    last = ranks == ranks.masked_fill(ranks == ACTION, -9).amax(-1, keepdim=True)
+    on_last = with_noise(draws, torch.where(last, 9.0, 0.0))  # what is asked last is read by nothing
     assert torch.equal(policy(*data, quiet), policy(*data, on_last))
     assert policy(*data, quiet) != policy(*data, draws)
 
 
 def test_rows_without_an_operator_have_exact_evidence():
-    draws = make("mac_path", alone=0.3).draw(2000, torch.Generator().manual_seed(0))
-    held = (draws["ranks"] < 0).any(-1)
-    noised = draws["evidence_noise"].ne(0).any(-1)
+    draws = make("mac_path", alone=0.3).draw(2000, torch.Generator().manual_seed(0)).own
+    held = (draws.asked.ranks < 0).any(-1)
+    noised = draws.evidence_noise.ne(0).any(-1)
     assert noised[held].all()
-    empty = float((~(make("mac_path", alone=0.0).draw(2000, torch.Generator())["ranks"] < 0).any(-1)).double().mean())
+    operators = make("mac_path", alone=0.0).draw(2000, torch.Generator()).own.asked
+    empty = float((~(operators.ranks < 0).any(-1)).double().mean())
     assert float(noised[~held].double().mean()) == pytest.approx(0.7 * empty / (0.3 + 0.7 * empty), abs=0.05)
 
 

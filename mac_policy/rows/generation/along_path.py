@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_count, check_positive
-from mac_policy.core.networks import PathNetwork
 from mac_policy.core.question import in_fewer_steps
 from mac_policy.rows.baselines import Baseline
 from mac_policy.rows.generation.infill import GREY
@@ -92,7 +91,7 @@ def expected(model: RowModel, x: Tensor, active: Tensor) -> Tensor:
     Asked without those before, their parameters are of a remainder: the colours would be wrong by far.
     """
     any_order, mode = model.model, model.factorization.path_mode(len(x))
-    if isinstance(any_order.network, PathNetwork) or any_order.head.num_turns == 1:
+    if any_order.head.num_turns == 1:
         means = any_order.conditionals(x, evidence=active, mode=mode, factorization=model.factorization).mean
         return torch.where(active, x.to(means.dtype), means)
     head, variables = any_order.head, torch.arange(x.shape[1])

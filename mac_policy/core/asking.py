@@ -1,0 +1,249 @@
+"""How a network is asked. The two kinds of networks differ here and nowhere else.
+
+A set network learns from masks and gives the conditionals of one evidence set in a pass. A path network learns from
+queries with their whole paths and gives all conditionals along a path in a pass, or one after another from a cache.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from mac_policy.core.factorization import Factorization, whole_path
+from mac_policy.core.heads import Conditional, Head
+from mac_policy.core.heads.head import at_least_float32
+from mac_policy.core.networks import Network, PathNetwork
+from mac_policy.core.path_steps import CachedPath, RereadPath, Steps
+from mac_policy.core.question import Question, portions
+from mac_policy.core.ranks import ranks_in_order, with_order_of_given
+from mac_policy.core.training_draws import TrainingDraws
+
+Choose = Callable[[Conditional, Tensor, Tensor], Tensor]
+"""Conditionals of (A,) variables, their rows (A,) and their indices (A,) -> the values (A,)."""
+
+
+class Pass(NamedTuple):
+    """One network pass of a likelihood."""
+
+    rows: Tensor  # (R,) long, rows of the question
+    known: Tensor  # (R, N), what the network reads beside the features: evidence (bool) or ranks (long)
+    answers: Tensor  # (R, N) bool, the variables whose conditionals count
+
+
+class Step(NamedTuple):
+    """The conditionals of A variables whose values are chosen together."""
+
+    rows: Tensor  # (A,) long
+    variables: Tensor  # (A,) long
+    params: Tensor  # (A, P)
+
+
+class Asking(ABC):
+    """A network and a head, asked as networks of this kind are asked."""
+
+    whole_paths: bool  # whether one pass answers a whole path
+
+    def __init__(self, network: Network, head: Head) -> None:
+        self.network, self.head = network, head
+
+    @abstractmethod
+    def draw(self, factorization: Factorization, n: int, generator: torch.Generator | None) -> TrainingDraws:
+        """The random draws of a training step on n rows."""
+
+    @abstractmethod
+    def ranks(
+        self, factorization: Factorization, *, query: Tensor, given: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """The path of each row, (B, N) long on the CPU."""
+
+    @abstractmethod
+    def lockstep(self, order: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
+        """Ranks (B, N) along one order (N,) of a batch whose given variables may differ from row to row."""
+
+    @abstractmethod
+    def at_once(
+        self, evidence: Tensor, factorization: Factorization | None, generator: torch.Generator | None
+    ) -> Tensor:
+        """What the network reads to answer all unseen variables together, (B, N)."""
+
+    @abstractmethod
+    def visible(self, known: Tensor) -> Tensor:
+        """Where the network reads values, (B, N) bool."""
+
+    @abstractmethod
+    def passes(self, question: Question, ranks: Tensor, rows_per_pass: int) -> Iterator[Pass]:
+        """The passes that answer every query along its path."""
+
+    @abstractmethod
+    def steps(self, question: Question, ranks: Tensor, x: Tensor, cache: bool, copies: int) -> Iterator[Step]:
+        """The steps of all paths; before the next one, x (B, N) holds the values of the last."""
+
+    def log_prob(
+        self, question: Question, ranks: Tensor, rows_per_pass: int, generator: torch.Generator | None
+    ) -> Tensor:
+        """(B,): the sum of all conditionals along each path."""
+        features = self.head.features(question.x)
+        terms, owners = [], []
+        for rows, known, answers in self.passes(question, ranks, rows_per_pass):
+            part = question.rows(rows)
+            params = self.head.after(self.network(features[rows], known, part.encoded, part.mode), part.x, answers)
+            item, variable = answers.nonzero(as_tuple=True)
+            conditional = self.head(params[item, variable], variables=variable, generator=generator)
+            terms.append(conditional.log_prob(part.x[item, variable]))
+            owners.append(rows[item])
+        if not terms:
+            like = at_least_float32(next(self.network.parameters()))
+            return question.x.new_zeros(len(question.x), dtype=like.dtype)
+        found = torch.cat(terms)
+        return found.new_zeros(len(question.x)).index_add(0, torch.cat(owners), found)
+
+    def walk(
+        self,
+        question: Question,
+        ranks: Tensor,
+        choose: Choose,
+        *,
+        cache: bool = True,
+        copies: int = 1,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """x (B, N) with the values of the queried variables chosen one step after another along each path.
+
+        `copies`: the rows are that many copies of the same rows. `cache=False`: a path network reads each path from
+        its beginning at every step.
+        """
+        x = question.x.clone()
+        for rows, variables, params in self.steps(question, ranks, x, cache, copies):
+            conditional = self.head(params, variables=variables, generator=generator)
+            x[rows, variables] = choose(conditional, rows, variables).to(x.dtype)
+        return x
+
+
+class SetAsking(Asking):
+    """Set networks: one pass for each step."""
+
+    whole_paths = False
+
+    def draw(self, factorization: Factorization, n: int, generator: torch.Generator | None) -> TrainingDraws:
+        return factorization.training_masks(n, generator)
+
+    def ranks(
+        self, factorization: Factorization, *, query: Tensor, given: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        return factorization.ranks(query=query, given=given, generator=generator)
+
+    def lockstep(self, order: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
+        """A variable has one rank in all rows, those that are given it included: every pass is of the whole batch."""
+        some = query.any(0, keepdim=True)
+        return ranks_in_order(order, query=some, given=torch.zeros_like(some)).expand_as(query)
+
+    def at_once(
+        self, evidence: Tensor, factorization: Factorization | None, generator: torch.Generator | None
+    ) -> Tensor:
+        return evidence
+
+    def visible(self, known: Tensor) -> Tensor:
+        return known
+
+    def passes(self, question: Question, ranks: Tensor, rows_per_pass: int) -> Iterator[Pass]:
+        for rows, steps in portions(ranks, question.query, rows_per_pass):
+            rank = ranks[rows]
+            yield Pass(rows, rank < steps[:, None], rank == steps[:, None])
+
+    def steps(self, question: Question, ranks: Tensor, x: Tensor, cache: bool, copies: int) -> Iterator[Step]:
+        none = ranks.shape[1]
+        last = int(ranks.masked_fill(ranks == none, -1).max()) if ranks.numel() else -1
+        for step in range(last + 1):
+            row, variable = (ranks == step).nonzero(as_tuple=True)
+            rows, item = row.unique_consecutive(return_inverse=True)
+            part = question.rows(rows)
+            evidence = part.given | (ranks[rows] < step)
+            params = self.network(self.head.features(x[rows]), evidence, part.encoded, part.mode)
+            for now in self._turns(variable):
+                after = self.head.after(params, x[rows], ranks[rows] == step)
+                yield Step(row[now], variable[now], after[item[now], variable[now]])
+
+    def _turns(self, variables: Tensor) -> Iterator[slice | Tensor]:
+        """The variables of a step that are drawn together: all of them unless the head couples them."""
+        if self.head.num_turns == 1:
+            yield slice(None)
+            return
+        turn = self.head.turn(variables, self.network.num_variables)
+        yield from (turn == each for each in range(self.head.num_turns))
+
+
+class PathAsking(Asking):
+    """Path networks: one pass for a whole path, or a cache of what has been read."""
+
+    whole_paths = True
+
+    def __init__(self, network: Network, head: Head) -> None:
+        if head.num_turns > 1:
+            raise ValueError(
+                f"{type(head).__name__} draws the channels of a pixel in turns, which a path network has no step for: "
+                "give it channels=1, so that each is a variable of its own"
+            )
+        super().__init__(network, head)
+
+    def draw(self, factorization: Factorization, n: int, generator: torch.Generator | None) -> TrainingDraws:
+        return factorization.training_queries(n, generator)
+
+    def ranks(
+        self, factorization: Factorization, *, query: Tensor, given: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        return whole_path(factorization, query=query, given=given, generator=generator)
+
+    def lockstep(self, order: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
+        """Every row walks its own path; the given variables come first, in the order in which they would be asked."""
+        ranks = ranks_in_order(order, query=query, given=given)
+        return with_order_of_given(ranks, given, ranks_in_order(order, query=given, given=torch.zeros_like(given)))
+
+    def at_once(
+        self, evidence: Tensor, factorization: Factorization | None, generator: torch.Generator | None
+    ) -> Tensor:
+        """Equal ranks for all unseen variables; the evidence in the order of `factorization`, if order matters."""
+        if factorization is None or not cast(PathNetwork, self.network).given_in_order:
+            order = evidence.long().cumsum(1) - 1
+        else:
+            nothing = torch.zeros_like(evidence)
+            order = factorization.ranks(query=evidence, given=nothing, generator=generator).to(evidence.device)
+        return with_order_of_given(torch.zeros_like(order), evidence, order)
+
+    def visible(self, known: Tensor) -> Tensor:
+        return known < self.network.num_variables
+
+    def passes(self, question: Question, ranks: Tensor, rows_per_pass: int) -> Iterator[Pass]:
+        """Rows of similar length share passes; a row without a query needs none."""
+        length = (ranks < ranks.shape[1]).sum(1).masked_fill(~question.query.any(1), 0)
+        by_length = length.argsort(descending=True, stable=True)[: int((length > 0).sum())]
+        for rows in by_length.split(rows_per_pass) if len(by_length) else ():
+            yield Pass(rows, ranks[rows], question.query[rows])
+
+    def steps(self, question: Question, ranks: Tensor, x: Tensor, cache: bool, copies: int) -> Iterator[Step]:
+        none = ranks.shape[1]
+        queried = ((ranks >= 0) & (ranks < none)).any(1).nonzero()[:, 0]
+        if not len(queried):
+            return
+        if len(queried) < len(ranks):
+            question, ranks = question.rows(queried), ranks[queried]
+        steps = Steps(ranks)
+        rows, network = queried[steps.rows], cast(PathNetwork, self.network)
+        path = (CachedPath if cache else RereadPath)(network, self.head, question, ranks, steps, copies)
+        for step in range(steps.number):
+            targets = steps.targets(step)
+            here = rows[: len(targets)]
+            item, column = (targets < none).nonzero(as_tuple=True)
+            yield Step(here[item], targets[item, column], path.ask(x, here, step, targets)[item, column])
+            path.tell(x, here, targets)
+
+
+KINDS: dict[str, type[Asking]] = {"set": SetAsking, "path": PathAsking}
+
+
+def asking(network: Network, head: Head) -> Asking:
+    """The network and its head, asked as the network's kind is asked."""
+    return KINDS[network.kind](network, head)

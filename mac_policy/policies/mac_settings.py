@@ -1,0 +1,153 @@
+"""Settings of MAC policies, and the networks and heads that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import check_range
+from mac_policy.core.heads import GaussianMixture, Head
+from mac_policy.core.networks import MLP, Network, PathTransformer, TrunkQuery
+from mac_policy.policies import decoding
+from mac_policy.policies.settings import PolicySettings
+
+NETWORKS: dict[str, tuple[type[Network], dict[str, str]]] = {
+    "trunk_query": (
+        TrunkQuery,
+        {"trunk_width": "width", "trunk_depth": "depth", "query_width": "query_width", "query_depth": "query_depth"},
+    ),
+    "mlp": (MLP, {"width": "width", "depth": "depth"}),
+    "path_transformer": (
+        PathTransformer,
+        {
+            "trunk_width": "width",
+            "trunk_depth": "depth",
+            "width": "query_width",
+            "depth": "query_depth",
+            "heads": "query_heads",
+        },
+    ),
+}
+"""Each network, and which setting each of its sizes is."""
+
+HEADS: dict[str, Callable[[MACSettings], Head]] = {"mixture": lambda s: GaussianMixture(s.components, s.min_log_std)}
+
+
+@dataclass(frozen=True)
+class MACSettings(PolicySettings):
+    """network: 'trunk_query', 'mlp' (the paper's) or 'path_transformer' (which reads every value once)
+    head: the conditional of a dim; 'mixture' of Gaussians
+    width, depth: of the trunk, which reads the observation once, or of the whole MLP
+    query_width, query_depth: of the network that reads the evidence, once for each filled dim
+    query_heads: attention heads of a path_transformer
+    components, min_log_std: of the mixture, and the floor of its log standard deviations in normalised units (null =
+        about e^-7)
+    masks: queries to train for: 'conditional' (the held dims are given), 'marginal' or 'both'
+    subsets: subsets of dims that the operator may hold in training, as lists ([] = all, of uniform cardinality)
+    alone: share of the training rows without an operator, for full autonomy; their evidence is the policy's own
+    weights, reweighting: MaskTuned's `weights` and `cardinality_reweighting`
+    order: action dims in the order in which they are filled in ([] = 0, 1, ...); a chunk is filled in step by step
+    evidence_noise: in training rows with an operator, who is no demonstrator, the evidence has noise of a standard
+        deviation from U(0, this)
+    masks_per_row: questions for each training row; the trunk reads its observation once for all of them
+    decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
+    temperature: of samples
+    noise: a sample's randomness is 'fresh' at every step, kept for an 'episode', or 'slow' (an AR(1) process with
+        `noise_correlation` from step to step)
+    stickiness: how much 'best' dislikes a change from the last action, in nats for one squared standard deviation
+    """
+
+    network: str = "trunk_query"
+    head: str = "mixture"
+
+    width: int = 512
+    depth: int = 4
+    query_width: int = 512
+    query_depth: int = 3
+    query_heads: int = 4
+    components: int = 20
+    min_log_std: float | None = -1.5
+    masks: str = "conditional"
+    subsets: tuple[tuple[int, ...], ...] = ()
+    alone: float = 0.5
+    weights: str = "parallel"
+    reweighting: bool = True
+    order: tuple[int, ...] = ()
+    evidence_noise: float = 0.5
+    masks_per_row: int = 4
+    decode: str = "mode"
+    temperature: float = 1.0
+    candidates: int = 16
+    noise: str = "fresh"
+    noise_correlation: float = 0.98
+    stickiness: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("masks", self.masks, ("conditional", "marginal", "both"))
+        check_choice("decode", self.decode, decoding.KINDS)
+        check_choice("noise", self.noise, ("fresh", "episode", "slow"))
+        check_choice("weights", self.weights, ("parallel", "edge"))
+        check_choice("network", self.network, NETWORKS)
+        check_choice("head", self.head, HEADS)
+        for name in ("width", "depth", "query_width", "query_depth", "query_heads"):
+            check_count(name, getattr(self, name))
+        for name in ("components", "candidates", "masks_per_row"):
+            check_count(name, getattr(self, name))
+        for name in ("evidence_noise", "temperature", "stickiness"):
+            check_range(name, getattr(self, name), 0.0)
+        for name in ("alone", "noise_correlation"):
+            check_range(name, getattr(self, name), 0.0, 1.0)
+        if NETWORKS[self.network][0].kind == "path":
+            self._check_for_paths()
+
+    def _check_for_paths(self) -> None:
+        if self.masks == "marginal":
+            raise ValueError(
+                f"masks='marginal' trains on queries with nothing given, and a {self.network} would not learn to read "
+                "what an operator holds: use masks='conditional' or 'both'"
+            )
+        if self.weights != "parallel" or not self.reweighting:
+            raise ValueError(
+                f"weights and reweighting correct the parallel training of unseen dims, which a {self.network} does "
+                f"not do: leave them as they are, got weights={self.weights!r}, reweighting={self.reweighting!r}"
+            )
+
+    def make_head(self) -> Head:
+        return HEADS[self.head](self)
+
+    def make_network(self, head: Head, num_variables: int, context_dim: int) -> Network:
+        """An untrained network for this head; the sizes are those of the settings."""
+        network, sizes = NETWORKS[self.network]
+        return network(
+            num_variables=num_variables,
+            num_features=head.num_features,
+            num_params=head.num_params,
+            context_dim=context_dim,
+            **{name: getattr(self, setting) for name, setting in sizes.items()},
+        )
+
+
+@dataclass(frozen=True)
+class MACPaperSettings(MACSettings):
+    """MACSettings with the paper's values: one MLP of width 2048 and depth 8, marginal masks, no floor."""
+
+    network: str = "mlp"
+    width: int = 2048
+    depth: int = 8
+    min_log_std: float | None = None
+    masks: str = "marginal"
+    alone: float = 0.0
+    evidence_noise: float = 0.0
+    masks_per_row: int = 1
+    decode: str = "sample"
+
+
+@dataclass(frozen=True)
+class MACPathSettings(MACSettings):
+    """MACSettings for a path network, which trains on the edges that inference walks and on no others."""
+
+    network: str = "path_transformer"
+    query_width: int = 64
+    query_depth: int = 2
