@@ -70,9 +70,9 @@ class Asking(ABC):
     ) -> Tensor:
         """What the network reads to answer all unseen variables together, (B, N)."""
 
-    @abstractmethod
     def visible(self, known: Tensor) -> Tensor:
-        """Where the network reads values, (B, N) bool."""
+        """Where the network reads values, (B, N) bool: on the evidence, or on all variables that have a rank."""
+        return known if known.dtype == torch.bool else known < self.network.num_variables
 
     @abstractmethod
     def passes(self, question: Question, ranks: Tensor, rows_per_pass: int) -> Iterator[Pass]:
@@ -146,9 +146,6 @@ class SetAsking(Asking):
     ) -> Tensor:
         return evidence
 
-    def visible(self, known: Tensor) -> Tensor:
-        return known
-
     def passes(self, question: Question, ranks: Tensor, rows_per_pass: int) -> Iterator[Pass]:
         for rows, steps in portions(ranks, question.query, rows_per_pass):
             rank = ranks[rows]
@@ -212,9 +209,6 @@ class PathAsking(Asking):
             nothing = torch.zeros_like(evidence)
             order = factorization.ranks(query=evidence, given=nothing, generator=generator).to(evidence.device)
         return with_order_of_given(torch.zeros_like(order), evidence, order)
-
-    def visible(self, known: Tensor) -> Tensor:
-        return known < self.network.num_variables
 
     def passes(self, question: Question, ranks: Tensor, rows_per_pass: int) -> Iterator[Pass]:
         """Rows of similar length share passes; a row without a query needs none."""

@@ -116,16 +116,15 @@ def known_and_weights(asked: TrainingDraws, x: Tensor, missing: Tensor | None, v
     if asked.weights.shape != x.shape:
         raise ValueError(f"weights must have the shape of x, {tuple(x.shape)}, got {tuple(asked.weights.shape)}")
     if isinstance(asked, TrainingQueries):
-        known = check_ranks(asked.ranks, x)
-        if validate:
-            check_weights(asked.weights, ~asked.query, "where nothing is asked")
+        known, nothing = check_ranks(asked.ranks, x), x.shape[1]
+        unweighted, where = ~asked.query, "where nothing is asked"
     else:
-        known = check_mask("evidence", asked.evidence, len(x), x.shape[1])
-        if validate:
-            check_weights(asked.weights, known, "where there is evidence")
+        known, nothing = check_mask("evidence", asked.evidence, len(x), x.shape[1]), 0
+        unweighted, where = known, "where there is evidence"
+    if validate:
+        check_weights(asked.weights, unweighted, where)
     if missing is None:
         return known, asked.weights
-    nothing = x.shape[1] if isinstance(asked, TrainingQueries) else False
     return known.masked_fill(missing, nothing), asked.weights.masked_fill(missing, 0.0)
 
 

@@ -1,11 +1,12 @@
-"""The path of a single row through a path transformer on the CPU, where a call's overhead weighs more than its
-arithmetic: the same numbers as `decoding.fill`, from arrays that share the network's memory."""
+"""The quick form of `decoding.fill` for a PathTransformer: one row on the CPU, in NumPy.
+
+For a single row the overhead of a call weighs more than its arithmetic. The arrays share the network's memory.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple, TypeGuard
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.special import ndtr
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.networks import Network, PathTransformer
 from mac_policy.policies.decoding import How, Path
-from mac_policy.policies.quick_trunk import Array, as_array, mixture, pick
+from mac_policy.policies.quick_trunk import Array, as_array, kept_weights, mixture, pick
 
 EPS = 1e-5  # of layer norms
 
@@ -58,18 +59,6 @@ class Weights:
         ]
         self.output, self.output_bias = as_array(network.output.weight), as_array(network.output.bias)
         self.heads = network.heads
-        self.address = network.output.weight.data_ptr()
-
-
-_kept: WeakKeyDictionary[nn.Module, Weights] = WeakKeyDictionary()
-
-
-def weights_of(network: PathTransformer) -> Weights:
-    """The arrays of a network, made anew only when its weights have moved in memory."""
-    kept = _kept.get(network)
-    if kept is None or kept.address != network.output.weight.data_ptr():
-        kept = _kept[network] = Weights(network)
-    return kept
 
 
 class Walk:
@@ -180,7 +169,7 @@ def fill_one(
     spread = as_array(head.spread)
     held = [variable for variable, is_held in enumerate(seen) if is_held]
     asked = [variable for variable in path.dims if not seen[variable]]
-    walk = Walk(weights_of(network), as_array(encoded[0]), len(held) + len(asked))
+    walk = Walk(kept_weights(Weights, network), as_array(encoded[0]), len(held) + len(asked))
     for place, variable in enumerate(asked):
         if place:
             params = walk.step(asked[place - 1], x[asked[place - 1]], variable)

@@ -1,14 +1,14 @@
-"""The path for a single row on the CPU, where a call's overhead weighs more than its arithmetic.
+"""The quick form of `decoding.fill` for a TrunkQuery network: one row on the CPU, in NumPy.
 
-The same numbers as `decoding.fill` with a TrunkQuery network, computed with little: the query network's first layer
-is updated as dimensions become known instead of being computed anew, and of the last layer only the rows of the
-wanted dimension are.
+For a single row the overhead of a call weighs more than its arithmetic. The first layer of the query network is
+updated with each value that becomes known, and the last layer computes only the parameters of the next dim.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TypeGuard
+from collections.abc import Callable
+from typing import Any, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.heads.continuous import MAX_LOG_STD
-from mac_policy.core.networks import Network, TrunkQuery
+from mac_policy.core.networks import Network, PathTransformer, TrunkQuery
 from mac_policy.policies.decoding import How, Path
 
 Array = NDArray[np.float32]
 SQRT_HALF = math.sqrt(0.5)
+W = TypeVar("W")
 
 
 def suits(network: Network, head: Head) -> TypeGuard[TrunkQuery]:
@@ -47,18 +48,19 @@ class Weights:
         self.hidden = [(as_array(layer.weight), as_array(layer.bias)) for layer in layers[1:]]
         rows = as_array(network.output.weight), as_array(network.output.bias)
         self.output, self.offset = (part.reshape(n, network.num_params, *part.shape[1:]) for part in rows)
-        self.address = network.output.weight.data_ptr()
 
 
-_kept: WeakKeyDictionary[nn.Module, Weights] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[nn.Module, tuple[int, Any]] = WeakKeyDictionary()
 
 
-def weights_of(network: TrunkQuery) -> Weights:
-    """The arrays of a network, made anew only when its weights have moved in memory."""
+def kept_weights(arrays: Callable[[Any], W], network: TrunkQuery | PathTransformer) -> W:
+    """The arrays of a network, made again only when its weights have moved in memory."""
+    address = network.output.weight.data_ptr()
     kept = _kept.get(network)
-    if kept is None or kept.address != network.output.weight.data_ptr():
-        kept = _kept[network] = Weights(network)
-    return kept
+    if kept is None or kept[0] != address:
+        kept = _kept[network] = address, arrays(network)
+    found: W = kept[1]
+    return found
 
 
 class Query:
@@ -97,7 +99,7 @@ def fill_one(
     noise: Tensor | None,
 ) -> Array:
     """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
-    query = Query(weights_of(network), as_array(encoded[0]))
+    query = Query(kept_weights(Weights, network), as_array(encoded[0]))
     x, seen = values[0].tolist(), given[0].tolist()
     low, high = path.low.tolist(), path.high.tolist()
     kicks = None if noise is None else noise[0].numpy()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mac_policy.core import AnyOrderModel, Factorization, StagedModes
 from mac_policy.core.heads import EnergyTilted
-from mac_policy.core.training_draws import TrainingDraws
+from mac_policy.core.training_draws import TrainingDraws, map_tensors
 from mac_policy.rows.densities import views
 from mac_policy.rows.estimate import estimated_log_prob
 
@@ -132,8 +132,7 @@ class RowModel(nn.Module):
 
 def rows_of(draws: Draws, rows: slice) -> Draws:
     """The draws of some rows of a batch."""
-    parts: Any = (None if part is None else part[rows] for part in draws)
-    return type(draws)(*parts)
+    return map_tensors(lambda part: part[rows], draws)
 
 
 def _same(generator: torch.Generator | None) -> torch.Generator | None:
