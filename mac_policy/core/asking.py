@@ -155,13 +155,16 @@ class SetAsking(Asking):
         none = ranks.shape[1]
         last = int(ranks.masked_fill(ranks == none, -1).max()) if ranks.numel() else -1
         for step in range(last + 1):
-            row, variable = (ranks == step).nonzero(as_tuple=True)
+            together = ranks == step
+            row, variable = together.nonzero(as_tuple=True)
             rows, item = row.unique_consecutive(return_inverse=True)
-            part = question.rows(rows)
-            evidence = part.given | (ranks[rows] < step)
-            params = self.network(self.head.features(x[rows]), evidence, part.encoded, part.mode)
+            part, values, rank = question, x, ranks
+            if len(rows) < len(x):
+                part, values, rank, together = question.rows(rows), x[rows], ranks[rows], together[rows]
+            params = self.network(self.head.features(values), part.given | (rank < step), part.encoded, part.mode)
             for now in self._turns(variable):
-                after = self.head.after(params, x[rows], ranks[rows] == step)
+                # Variables that are drawn in turns are read from x again, which holds the values of earlier turns.
+                after = self.head.after(params, x if values is x else x[rows], together)
                 yield Step(row[now], variable[now], after[item[now], variable[now]])
 
     def _turns(self, variables: Tensor) -> Iterator[slice | Tensor]:
