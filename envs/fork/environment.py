@@ -1,16 +1,16 @@
-"""A teaching task in two dimensions: pass an obstacle on either side, with two thrusters that must agree.
+"""The fork, a teaching task in two dimensions: pass an obstacle on either side, with two thrusters that must agree.
 
 A boat drifts forward at a constant pace; its front and rear thrusters push it sideways, together:
 
     x <- x + FORWARD,    y <- y + SIDEWAYS * (front + rear) / 2
 
-An obstacle lies ahead. Either side is as good, and the demonstrator decides at the last moment, with both
+An obstacle lies ahead. Both sides are equally good, and the demonstrator decides at the last moment, with both
 thrusters at full power. Until then the two kinds of demonstrations look the same, so:
 
-- the average of the two is straight ahead, into the obstacle: a policy that regresses to the mean fails;
-- with one thruster held by an operator who has a side in mind, a fill that ignores the operator leaves the
-  other thruster at its average, the boat turns too late and hits the edge;
-- a fill conditioned on the operator's thruster knows the side and passes.
+- the mean of the two modes is straight ahead, into the obstacle: a policy that regresses to the mean fails;
+- when an operator who intends one side holds one thruster, a policy that ignores the command leaves the other
+  thruster at its mean, and the boat turns too late and hits the edge;
+- a policy conditioned on the operator's thruster infers the side and passes.
 
 >>> env = Fork()
 >>> observation, info = env.reset(seed=0)
@@ -51,7 +51,7 @@ class Fork(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode is {render_mode!r}; the fork knows 'rgb_array'")
+            raise ValueError(f"render_mode is {render_mode!r}; allowed are 'rgb_array' and None")
         self.render_mode = render_mode
         self.observation_space = spaces.Box(np.float32([-0.1, -3.0]), np.float32([1.3, 3.0]))
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -98,14 +98,14 @@ def _info(success: bool, collision: bool) -> dict[str, Any]:
 
 
 def hits_obstacle(before: NDArray[np.floating], after: NDArray[np.floating]) -> bool:
-    """Whether the straight way between two points touches the obstacle."""
+    """Whether the straight line between two points touches the obstacle."""
     low, high, half = OBSTACLE
     way = np.linspace(before, after, 21)
     return bool(((way[:, 0] >= low - 1e-6) & (way[:, 0] <= high + 1e-6) & (np.abs(way[:, 1]) < half)).any())
 
 
 def demonstrator(observation: NDArray[np.floating], side: float) -> NDArray[np.float32]:
-    """(2,) both thrusters: straight on, to the side's lane at full power, and back to the middle behind."""
+    """(2,) both thrusters: straight ahead, then to the lane of `side` at full power, then back to the middle."""
     x, y = observation
     step = round(float(x) / FORWARD)
     if step < STRAIGHT_STEPS:
@@ -118,7 +118,7 @@ def demonstrator(observation: NDArray[np.floating], side: float) -> NDArray[np.f
 
 
 def record_fork_episode(*, seed: int = 0, index: int = 0, noise: float = 0.03) -> Episode:
-    """Demonstration `index`: a side drawn at random; labels are clean, `noise` is on what is executed."""
+    """Demonstration `index`, to a random side. Labels are clean; executed actions have Gaussian noise (std `noise`)."""
     rng = np.random.default_rng([seed, index])
     side = rng.choice(list(SIDES.values()))
     env = Fork()
@@ -144,26 +144,3 @@ def record_fork_episode(*, seed: int = 0, index: int = 0, noise: float = 0.03) -
         executed=np.array(executed),
         seed=env_seed,
     )
-
-
-class ForkOperator:
-    """A person with a side in mind who holds one thruster.
-
-    Called with an observation it gives the action values and the mask of those that are held. Without a side
-    one is drawn at every reset, hidden from the policy.
-    """
-
-    def __init__(self, side: str | None = None, dims: tuple[int, ...] = (0,), seed: int = 0) -> None:
-        if side is not None and side not in SIDES:
-            raise ValueError(f"side is {side!r}; allowed: {', '.join(SIDES)}, or None to draw one")
-        self.side = side
-        self.mask = np.isin(np.arange(2), dims)
-        self._rng = np.random.default_rng(seed)
-        self.reset()
-
-    def reset(self) -> None:
-        """Choose the side of the next episode."""
-        self._sign = SIDES[self.side] if self.side else float(self._rng.choice(list(SIDES.values())))
-
-    def __call__(self, observation: NDArray[np.floating]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        return demonstrator(observation, self._sign), self.mask.copy()

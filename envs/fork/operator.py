@@ -1,4 +1,4 @@
-"""The fork's demonstrator as an operator of many environments: a person with a side in mind that no policy is told."""
+"""The fork's scripted expert: the demonstrator as an operator whose side no policy is told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mac_policy.operators.operator import HoldingOperator, random_stream
 
 
 class ForkExpert(HoldingOperator):
-    """Steers to the side drawn from each episode's seed.
+    """Commands the dims it holds so as to pass on a side drawn from each episode's seed.
 
     >>> operator = ForkExpert(OperatorDims.parse(1, action_dim=2), batch=8)
     """

@@ -1,7 +1,7 @@
-"""Interrupts from the keyboard while other processes work: noted at once, raised where it is safe.
+"""Keyboard interrupts while worker processes run: noted at once, raised where it is safe.
 
-A KeyboardInterrupt is raised between any two instructions, also where a process pool holds a lock, which is then
-never released: the program waits for ever, with its workers.
+Python raises KeyboardInterrupt between any two instructions, also where a process pool holds a lock. The lock is then
+never released, and the program and its workers wait forever.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupts_noted() -> Iterator[threading.Event]:
-    """Within, an interrupt sets the event and raises nothing: whoever holds it raises KeyboardInterrupt.
+    """Within the context an interrupt sets the event and raises nothing; the caller raises KeyboardInterrupt.
 
     Interrupts that were ignored before (a shell's background job) stay ignored, and only the main thread
     may change how they are handled.
@@ -33,7 +33,7 @@ def interrupts_noted() -> Iterator[threading.Event]:
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Within, interrupts wait, and processes started here never see one."""
+    """Within the context interrupts are deferred, and processes started in it never receive one."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""The same function over many items in worker processes: results as they come, no worker left behind."""
+"""A function applied to many items in worker processes; results come in the order of completion."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ LISTEN_SECONDS = 0.2
 def map_processes(
     function: Callable[[T], R], items: Sequence[T], workers: int | None = None
 ) -> Generator[R, None, None]:
-    """function(item) for every item, in the order in which they are done; one worker works in this process.
+    """function(item) for every item, in the order of completion; a single worker is this process.
 
-    Workers (one a core where `workers` is None) have one thread each and end with this process, however it ends.
-    The function and the items are pickled. Close the generator when it is left early.
+    Workers (one per core where `workers` is None) have one thread each and end with this process, however it ends.
+    The function and the items are pickled. Close the generator when you leave it early.
     """
     workers = min(workers or os.cpu_count() or 1, len(items))
     if workers <= 1:
@@ -40,7 +40,7 @@ def map_processes(
             yield from _through(pool, function, items, 2 * workers, interrupted)
         except BrokenProcessPool as error:
             raise OSError(
-                "a worker process died, perhaps for want of memory; what is complete stays: run the same again, "
+                "a worker process died, possibly out of memory; finished items are kept: run the same command again "
                 "with fewer workers"
             ) from error
         finally:
@@ -54,10 +54,10 @@ def _through(
     ahead: int,
     interrupted: threading.Event,
 ) -> Iterator[R]:
-    """The results as they come, with `ahead` tasks under way at a time; KeyboardInterrupt once interrupted."""
+    """The results in the order of completion, with `ahead` items submitted at a time; raises KeyboardInterrupt."""
     queue, pending = iter(items), set[Future[R]]()
     while True:
-        with interrupts_blocked():  # which workers inherit: an interrupt is the parent's to handle
+        with interrupts_blocked():  # inherited by workers: the parent alone handles interrupts
             pending |= {pool.submit(function, item) for item in islice(queue, ahead - len(pending))}
         if not pending:
             return
@@ -70,7 +70,7 @@ def _through(
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Workers inherit the environment: a thread pool in each would fight over the cores."""
+    """One thread in each worker, which inherits the environment: thread pools would compete for the cores."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
@@ -84,7 +84,7 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """End this worker when its parent ends; it would otherwise wait for work forever."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, a line now and then where there is none."""
+"""Progress of a long job: a bar on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINE_SECONDS = 30.0
 def with_progress(
     finished: Iterable[tuple[T, int]], total: int, done: int, console: Console | None = None, name: str = "episodes"
 ) -> Iterator[T]:
-    """The items of `finished`, each of which stands for so many of `total`; `done` were there before."""
+    """The items of `finished`, each with its share of `total`; `done` were finished before."""
     console = console or Console(stderr=True)
     show = _bar if console.is_terminal else _lines
     yield from show(finished, total, done, console, name)

@@ -1,4 +1,4 @@
-"""Is this data usable? Every answer but yes is a ValueError that says where and why."""
+"""Checks of episodes: a ValueError says which episode cannot be used, and why."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _check_finite(values: Floats, field: str, where: str) -> None:
 
 
 def check_fraction(fraction: float, episodes: int) -> None:
-    """A split needs something on both sides."""
+    """ValueError unless both sides of a split have at least one episode."""
     if not 0 < fraction < 1:
         raise ValueError(f"fraction is {fraction}; it must lie strictly between 0 and 1")
     if episodes < 2:
@@ -74,16 +74,16 @@ def bound_actions(
     outside: str = "clip",
     name: str = "the data set",
 ) -> tuple[tuple[Episode, ...], int]:
-    """Labels inside the action space [low, high], and how many values were not.
+    """Episodes whose labels lie inside the action space [low, high], and the number of values that did not.
 
-    outside='clip' clips them and warns with the count, outside='refuse' raises.
+    outside='clip' clips them and warns with the number, outside='refuse' raises.
     """
     check_choice("value for actions outside the space", outside, OUTSIDE)
     for index, episode in enumerate(episodes):
         if episode.actions.shape[1:] != low.shape:
             raise ValueError(
                 f"{name}, episode {index}: actions has shape {episode.actions.shape}, expected {low.size} values "
-                f"an action"
+                f"per action"
             )
     beyond = [int(((e.actions < low) | (e.actions > high)).sum()) for e in episodes]
     count = sum(beyond)

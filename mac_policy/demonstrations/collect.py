@@ -1,4 +1,4 @@
-"""Collecting scripted demonstrations: parallel, resumable, the same bytes however it was run."""
+"""Collection of scripted demonstrations: parallel, resumable, with the same bytes however it runs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def collect_into_store(
 ) -> Path:
     """Record `scripted.episodes` demonstrations and store them as a Minari data set; return its folder.
 
-    Finished episodes are kept beside the store until the data set is whole: a killed run is resumed by
-    running the same again.
+    Finished episodes are kept beside the store until the data set is complete. If interrupted, run the same command
+    again to resume.
     """
     check_dataset_id(dataset_id)
     target = store_root() / dataset_id
@@ -61,7 +61,7 @@ def collect_into_store(
 
 
 def work_folder(dataset_id: str, seed: int) -> Path:
-    """Where the finished episodes of an unfinished collection lie."""
+    """The folder of the finished episodes of an unfinished collection."""
     return store_root() / ".collecting" / f"{dataset_id.replace('/', '--')}-seed{seed}"
 
 
@@ -75,10 +75,9 @@ def collect(
     demonstrator: str = "",
     console: Console | None = None,
 ) -> list[Episode]:
-    """Episodes 0 .. episodes-1, those already in `work` read, the others recorded and put there.
+    """Episodes 0 .. episodes-1: those in `work` are read, the others are recorded and stored there.
 
-    Episode i depends on `seed` and i alone, so that neither the number of workers nor a resumed run
-    changes a byte. One file an episode, written under another name and moved into place.
+    Episode i depends on `seed` and i alone, so that neither the number of workers nor resuming changes a byte.
     """
     check_count("episodes", episodes)
     check_count("seed", seed, least=0)
@@ -94,7 +93,7 @@ def collect(
 
 
 def _claim(work: Path, record: Recorder, seed: int, demonstrator: str) -> None:
-    """Make the work folder, or make sure that what lies in it came from the same recorder and seed."""
+    """Make the work folder; ValueError when it holds episodes of another recorder or seed."""
     work.mkdir(parents=True, exist_ok=True)
     function = record.func if isinstance(record, partial) else record
     settings = (record.args, record.keywords) if isinstance(record, partial) else ((), {})

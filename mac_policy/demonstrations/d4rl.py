@@ -1,4 +1,4 @@
-"""D4RL hdf5 files: flat arrays with flags where an episode ends."""
+"""Reader of D4RL hdf5 files: flat arrays with flags at the ends of episodes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def read_d4rl(
 
     select: from the width of the file's observations to the columns to keep; goal columns are dropped here.
     ends: 'flags' ends an episode where terminals or timeouts are set, 'jumps' where the observation jumps
-        (see `jump_ends`); 'auto' uses the flags if any is set, else the jumps. What follows the last end
-        is an episode too: files are cut at any step.
-    completions: from an episode's selected observations to the tasks completed.
+        (see `jump_ends`); 'auto' uses the flags if any is set, else the jumps. The steps after the last end are
+        an episode too: files are cut at any step.
+    completions: from an episode's selected observations to the goals completed.
     """
     path = Path(path)
     columns = _read_columns(path)
@@ -68,7 +68,7 @@ def _read_columns(path: Path) -> Columns:
         size = path.stat().st_size
         raise ValueError(
             f"{path} ({size} bytes) cannot be read as hdf5; it may be truncated or not be an hdf5 file: "
-            f"fetch it again ({error})"
+            f"download it again ({error})"
         ) from error
     steps = len(arrays["actions"])
     for key, values in arrays.items():
@@ -97,7 +97,7 @@ def _arrays(file: Any, path: Path) -> dict[str, Any]:
 def _numbers(file: Any, key: str, dtype: type, path: Path) -> NDArray[Any]:
     entry = file[key]
     if not isinstance(entry, h5py.Dataset) or entry.ndim == 0:
-        raise ValueError(f"{path}: {key} is no array")
+        raise ValueError(f"{path}: {key} is not an array")
     if entry.dtype.kind not in "biuf":
         raise ValueError(f"{path}: {key} is not an array of numbers but of {entry.dtype}")
     values: NDArray[Any] = entry[()].astype(dtype, copy=False)
@@ -116,10 +116,10 @@ def _episode_ends(columns: Columns, ends: str, path: Path) -> Indices:
 
 
 def jump_ends(observations: Floats, ratio: float = 10.0) -> Indices:
-    """Where the next observation is no successor: the change from step to step is more than `ratio` times the
-    one that nine of ten steps stay below. (E-1,) one past each end but the last.
+    """(E-1,) one past each end but the last: the steps whose change of observation exceeds `ratio` times the 90%
+    quantile of all changes.
 
-    On the kitchen files a reset moves the robot 3 rad at once and no step moves it 0.2.
+    In the kitchen files a reset moves the robot by 3 rad, and no step by 0.2.
     """
     if len(observations) < 2:
         return np.zeros(0, dtype=np.int64)

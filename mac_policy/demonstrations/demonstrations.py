@@ -1,4 +1,4 @@
-"""Demonstrations: what was observed and done, episode by episode."""
+"""Demonstrations: episodes of one task, with flat views for training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Demonstrations:
     """Episodes of one task, with flat views for training.
 
     Observations after an episode's last action are in the episodes but not in the flat views: row s of
-    `observations` is what was seen when row s of `actions` was chosen.
+    `observations` was observed when row s of `actions` was chosen.
 
         demos = read_minari("D4RL/pen/human-v2")
         train, held_out = demos.split(0.9, seed=0)
@@ -36,7 +36,7 @@ class Demonstrations:
 
     @classmethod
     def of(cls, episodes: Sequence[Episode], *, name: str, kind: str, location: str = "") -> Demonstrations:
-        """Demonstrations with a source made from their content."""
+        """Demonstrations whose source is made from their content."""
         episodes = tuple(episodes)
         steps = sum(len(episode) for episode in episodes)
         source = Source(name, kind, content_sha256(episodes), len(episodes), steps, location)
@@ -91,8 +91,7 @@ class Demonstrations:
     def split(self, fraction: float, seed: int) -> tuple[Demonstrations, Demonstrations]:
         """Split by episode: `fraction` of the episodes and the rest, each at least one episode.
 
-        Whole episodes go to one side: neighbouring steps are near copies, and a split by step would let
-        the held-out loss see the training data.
+        Neighbouring steps are near copies: with a split by step the held-out loss would measure the training data.
         """
         check_fraction(fraction, len(self.episodes))
         order = np.random.default_rng(seed).permutation(len(self.episodes))
@@ -100,7 +99,7 @@ class Demonstrations:
         return self.select(np.sort(order[:first])), self.select(np.sort(order[first:]))
 
     def windows(self, history: int = 1, horizon: int = 1) -> Windows:
-        """Rows of the flat views seen before and done after every step; see `windows`."""
+        """Rows of the flat views in the history and the horizon of every step; see `windows`."""
         return windows(self.lengths, history=history, horizon=horizon)
 
     def statistics(self) -> Statistics:
@@ -108,5 +107,5 @@ class Demonstrations:
         return Statistics(moments(self.observations), moments(self.actions))
 
     def summary(self) -> Summary:
-        """What a person wants to know of a data set before training on it."""
+        """Counts and ranges to look at before training."""
         return summarise(self.episodes, self.statistics())

@@ -1,4 +1,4 @@
-"""One demonstration, and where a set of them comes from."""
+"""An episode, and the source of a set of episodes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Episode:
     truncations: Bools
     """(T,)"""
     completed: tuple[str, ...] = ()
-    """The tasks done, in the order they were done."""
+    """The goals completed, in the order of completion."""
     executed: Floats | None = None
-    """(T, act): the actions really executed, where they differ from the labels (collection noise)."""
+    """(T, act): the executed actions, where they differ from the labels (collection noise)."""
     seed: int | None = None
 
     def __len__(self) -> int:
@@ -46,11 +46,11 @@ class Episode:
 
 @dataclass(frozen=True)
 class Source:
-    """Where demonstrations come from; it travels into every result made with them."""
+    """The source of demonstrations, which every result made with them records."""
 
     name: str
     kind: str
-    """'human', 'scripted', or the format ('minari', 'd4rl') for a data set that does not say."""
+    """'human', 'scripted', or the format ('minari', 'd4rl') where the data set does not say."""
     sha256: str
     """Of the content as loaded (`content_sha256`), whatever file format it came from."""
     episodes: int
@@ -65,7 +65,7 @@ class Source:
 
 
 def content_sha256(episodes: Iterable[Episode]) -> str:
-    """sha256 of what the episodes hold: every array with its shape, the completions and the seeds.
+    """sha256 of the content of episodes: every array with its shape, the completions and the seeds.
 
     The same episodes give the same digest whatever file format they were read from.
     """

@@ -27,7 +27,7 @@ def save_episode(path: Path, episode: Episode) -> None:
     try:
         write_bytes(path, buffer.getvalue())
     except OSError as error:
-        raise OSError(f"episode could not be written to {path}: {error}; what is complete stays") from error
+        raise OSError(f"episode could not be written to {path}: {error}; finished episodes are kept") from error
 
 
 def load_episode(path: Path) -> Episode | None:

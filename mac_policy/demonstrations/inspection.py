@@ -1,4 +1,4 @@
-"""A look at demonstrations: tables for the terminal, figures for the eye."""
+"""Tables and figures of demonstrations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def summary_tables(demonstrations: Demonstrations) -> list[Table]:
-    """What the set holds, what was completed, and the range of every dimension."""
+    """Counts, completed goals and the range of every dimension."""
     summary = demonstrations.summary()
     tables = [_overview(demonstrations), _ranges("actions", summary.statistics.actions)]
     tables.append(_ranges("observations", summary.statistics.observations))
@@ -41,7 +41,7 @@ def _overview(demonstrations: Demonstrations) -> Table:
         ("episode length", f"{shortest} to {longest}, mean {mean:.1f}"),
         ("observation, action", f"{demonstrations.observation_dim} and {demonstrations.action_dim} values"),
         ("return, mean", f"{summary.return_mean:.3f}"),
-        ("with executed actions", f"{summary.executed_differ:,} episodes "),
+        ("with executed actions", f"{summary.executed_differ:,} episodes"),
     ):
         table.add_row(key, value)
     return table
@@ -84,9 +84,9 @@ def action_histograms(demonstrations: Demonstrations) -> Figure:
 
 
 def completions_over_time(demonstrations: Demonstrations, completions: Completions | None = None) -> Figure:
-    """Mean number of completed tasks by step, with the middle 80% of the episodes.
+    """Mean number of completed goals by step, with the middle 80% of the episodes.
 
-    Where `completions` is not given the steps are read off the rewards: the sum so far is what is drawn.
+    Without `completions` the figure shows the reward so far.
     """
     longest = int(demonstrations.lengths.max())
     counts = np.array([_counts(episode, longest, completions) for episode in demonstrations.episodes])
@@ -96,14 +96,14 @@ def completions_over_time(demonstrations: Demonstrations, completions: Completio
     steps = np.arange(1, longest + 1)
     axes.fill_between(steps, low, high, alpha=0.25, label="80% of the episodes")
     axes.plot(steps, counts.mean(axis=0), label="mean")
-    axes.set(xlabel="step", ylabel="tasks completed" if completions else "reward so far")
+    axes.set(xlabel="step", ylabel="goals completed" if completions else "reward so far")
     axes.set_title(f"{demonstrations.source.name} ({demonstrations.source.kind})")
     axes.legend(loc="upper left")
     return figure
 
 
 def _counts(episode: Episode, longest: int, completions: Completions | None) -> NDArray[Any]:
-    """(longest,) how much was done by each step; an episode that ended keeps its last value."""
+    """(longest,) goals or reward by each step; an episode that ended keeps its last value."""
     if completions is None:
         done = np.cumsum(episode.rewards)
         return np.pad(done, (0, longest - len(done)), mode="edge")

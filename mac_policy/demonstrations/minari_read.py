@@ -1,4 +1,4 @@
-"""Minari data sets, read."""
+"""Reader of Minari data sets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_minari(
 
     keys: the entries of a Dict observation to keep (see `flat_keys`); None keeps all.
     select: from the flattened width to the columns to keep.
-    completions: from an episode's observations to the tasks completed, for sets that do not say.
+    completions: from an episode's observations to the goals completed, for sets that do not say.
     outside: 'clip' or 'refuse' actions outside the data set's action space.
     kind: for sets that do not say ('human', 'scripted', ...).
     """

@@ -1,4 +1,4 @@
-"""The local Minari store: where data sets lie and what they are called."""
+"""The local Minari store: folders and ids of its data sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def store_root() -> Path:
 
 
 def local_path(dataset_id: str) -> Path | None:
-    """The folder of a data set in the local store, None when it is not there."""
+    """The folder of a data set in the local store; None where there is none."""
     check_dataset_id(dataset_id)
     folder = store_root() / dataset_id
     return folder if (folder / "data" / "metadata.json").is_file() else None

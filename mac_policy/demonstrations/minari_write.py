@@ -1,4 +1,4 @@
-"""Minari data sets, written."""
+"""Writer of Minari data sets."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from mac_policy.demonstrations.minari_store import (
 )
 
 BYTES_AN_EPISODE = 20_000
-"""What hdf5 takes for an episode beside its values, at most."""
+"""Upper bound of the bytes that hdf5 adds to the values of an episode."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a written data set says about itself. The code permalink is the user's to give."""
+    """The metadata of a written data set. The code permalink is for the user to give."""
 
     description: str = ""
     algorithm: str = ""
@@ -63,7 +63,7 @@ def write_minari(
 ) -> Path:
     """Write a data set into the local Minari store and return its folder.
 
-    It is written beside and moved into place whole: a reader never finds half of one.
+    It is written beside its folder and moved there when complete, so that readers never find part of it.
     """
     check_dataset_id(dataset_id)
     card = card or Card()
@@ -91,7 +91,7 @@ def _incoming() -> Iterator[Path]:
 
 
 def _check_space(folder: Path, demonstrations: Demonstrations) -> None:
-    """OSError when the disk has no room: hdf5 itself may bring the process down when it runs out of it."""
+    """OSError when the disk lacks space: without space, hdf5 may abort the process."""
     arrays = ("observations", "actions", "rewards", "executed")
     fields = (getattr(episode, name) for episode in demonstrations.episodes for name in arrays)
     size = int(1.2 * sum(values.nbytes for values in fields if values is not None))
@@ -101,7 +101,7 @@ def _check_space(folder: Path, demonstrations: Demonstrations) -> None:
 
 
 def _put(folder: Path, target: Path) -> None:
-    """Move `folder` to `target`; what was there is gone only once the new one is in place."""
+    """Move `folder` to `target`; an old folder is removed only after the new one is in place."""
     target.parent.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     old = folder.with_name(folder.name + "-old")
@@ -147,7 +147,7 @@ def _buffers(episodes: Iterable[Episode]) -> Iterator[Any]:
 
     for index, episode in enumerate(episodes):
         infos = {}
-        if episode.executed is not None:  # as every info, one row more: the first belongs to the reset
+        if episode.executed is not None:  # like every info, one row more than actions: the first belongs to the reset
             infos[EXECUTED_KEY] = np.concatenate([np.zeros_like(episode.executed[:1]), episode.executed])
         yield EpisodeBuffer(
             id=index,

@@ -1,4 +1,4 @@
-"""Observations of any Box or Dict of Boxes as flat float32 rows."""
+"""Observations of a Box or a Dict of Boxes as flat float32 rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mac_policy.demonstrations.episode import Floats
 
 
 def flat_keys(space: spaces.Space[Any], keys: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The entries that `flatten` puts side by side, in that order; ('',) for a plain Box.
+    """The entries that `flatten` concatenates, in that order; ('',) for a plain Box.
 
     A Dict is read in its own order, which gymnasium sorts by name; an entry of a Dict in a Dict is called
     'outer/inner'. `keys` keeps some entries of a Dict, in the order given.

@@ -1,8 +1,7 @@
-"""Which demonstrations a task gets, and saying so.
+"""The demonstrations of a task, from the first place that has them.
 
-In the order of `ORDERS['auto']`: the files in $MAC_DATA, the local Minari store, D4RL files downloaded before,
-the Minari remote, and last the built-in scripted demonstrations, with a warning that cannot be missed. An
-explicit path comes before all.
+The places of `ORDERS['auto']`: the files in $MAC_DATA, the local Minari store, downloaded D4RL files, the Minari
+remote, and last the built-in scripted demonstrations, with a warning. An explicit path comes before all.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ HDF5 = (".hdf5", ".h5")
 
 
 class ScriptedStandIn(UserWarning):
-    """Scripted demonstrations stand in for the human ones."""
+    """Scripted demonstrations stand in for human ones."""
 
 
 def load(
@@ -80,7 +79,7 @@ def load(
             continue
         demonstrations = read(found)
         if attempt is _scripted:
-            demonstrations = _as_asked(demonstrations, task, found, episodes)
+            demonstrations = _first(demonstrations, task, found, episodes)
         if attempt is _scripted and source != "scripted" and task.has_published:
             _warn(demonstrations, tried, console)
         return _announce(demonstrations, console)
@@ -88,11 +87,11 @@ def load(
 
 
 class _NotOffered(Unavailable):
-    """The task has nothing of this kind: not worth a word."""
+    """The task has nothing of this kind; the message is not shown."""
 
 
 class _Reader:
-    """Reads a folder or a file the way the task says."""
+    """Reads a folder or a file as the task data say."""
 
     def __init__(self, task: TaskData, observation: str | None, outside: str) -> None:
         self.task, self.outside = task, outside
@@ -183,9 +182,9 @@ def _scripted(task: TaskData, console: Console) -> Path:
     return collect_into_store(task.scripted, task.scripted_id, console=console)
 
 
-def _as_asked(demonstrations: Demonstrations, task: TaskData, folder: Path, episodes: int | None) -> Demonstrations:
-    """The first `episodes` of a stored set: it may have been recorded long ago, with other settings."""
-    renew = "`collect_demos.py task=... episodes=... overwrite=true` records it anew"
+def _first(demonstrations: Demonstrations, task: TaskData, folder: Path, episodes: int | None) -> Demonstrations:
+    """The first `episodes` of a stored set, with a warning when another version of the demonstrator recorded it."""
+    renew = "`collect_demos.py task=... episodes=... overwrite=true` records it again"
     wanted = task.scripted.demonstrator if task.scripted else ""
     stored = json.loads((folder / "data" / "metadata.json").read_text()).get(DEMONSTRATOR_KEY, "")
     if wanted != stored:
@@ -193,9 +192,7 @@ def _as_asked(demonstrations: Demonstrations, task: TaskData, folder: Path, epis
     if episodes is None or episodes == len(demonstrations):
         return demonstrations
     if episodes > len(demonstrations):
-        raise ValueError(
-            f"{task.scripted_id} holds {len(demonstrations)} episodes, episodes={episodes} asked for; {renew}"
-        )
+        raise ValueError(f"{task.scripted_id} holds {len(demonstrations)} episodes, not episodes={episodes}; {renew}")
     return demonstrations.select(range(episodes))
 
 
@@ -232,7 +229,7 @@ def _warn(demonstrations: Demonstrations, tried: list[str], console: Console) ->
     source = demonstrations.source
     headline = f"No human demonstrations found: {source.name} (scripted) stands in."
     lines = [headline, "", "Tried:", *(f"  {entry}" for entry in tried)]
-    lines += ["", "data.source=human refuses this; data.source=scripted asks for it without the warning."]
+    lines += ["", "data.source=human refuses this; data.source=scripted requests it without the warning."]
     console.print(Panel("\n".join(lines), title="SCRIPTED DEMONSTRATIONS", style="bold yellow"))
     warnings.warn(f"{headline} Tried {'; '.join(tried)}", ScriptedStandIn, stacklevel=3)
 
@@ -240,7 +237,7 @@ def _warn(demonstrations: Demonstrations, tried: list[str], console: Console) ->
 def _how_to_get(task: TaskData, source: str, tried: list[str]) -> str:
     ways = []
     if task.minari_id is not None:
-        ways.append(f"`minari download {task.minari_id}` on a machine with the internet")
+        ways.append(f"`minari download {task.minari_id}` on a machine with internet access")
     if task.official is not None:
         ways.append(f"put {task.official.url} into a folder and set MAC_DATA=<that folder>, or data.path=<that file>")
         ways.append("data.source=d4rl downloads it")

@@ -1,4 +1,4 @@
-"""What a data set looks like: moments for normalising, a summary for people."""
+"""Moments of a data set, for normalising, and its summary."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Summary(NamedTuple):
     """Shortest, mean, longest."""
     return_mean: float
     completed: dict[str, int]
-    """How many episodes completed each task, the most frequent first."""
+    """How many episodes completed each goal, the most frequent first."""
     completions: dict[int, int]
-    """How many episodes completed n tasks."""
+    """How many episodes completed n goals."""
     statistics: Statistics
     executed_differ: int
     """Episodes whose executed actions differ from their labels."""

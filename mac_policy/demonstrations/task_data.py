@@ -56,7 +56,7 @@ class Scripted:
 
 @dataclass(frozen=True)
 class TaskData:
-    """Where a task's demonstrations are looked for and how they are read.
+    """The places of a task's demonstrations and the way to read them.
 
     `views[view][width]` are the columns to keep of an observation that has `width` values in the source.
     """
@@ -69,7 +69,7 @@ class TaskData:
     """The entries of a Dict observation to keep."""
     official: OfficialFile | None = None
     published_kind: str | None = None
-    """What the published data are ('human'), for files that do not say."""
+    """The kind of the published data ('human'), for files that do not say."""
     scripted: Scripted | None = None
     order: str = DEFAULT_ORDER
     """Of the goals within a scripted demonstration; see `in_order`."""
@@ -78,7 +78,7 @@ class TaskData:
 
     @property
     def has_published(self) -> bool:
-        """Whether there are demonstrations that scripted ones would only stand in for."""
+        """Whether demonstrations are published, for which scripted ones would only stand in."""
         return self.minari_id is not None or self.official is not None
 
     @property

@@ -10,7 +10,7 @@ from mac_policy.demonstrations.episode import Bools, Indices
 
 
 class Windows(NamedTuple):
-    """For each step s: which flat rows were seen up to it and which are done from it on.
+    """For each step s: the flat rows observed up to it and those executed from it on.
 
     observations[windows.history] is (S, history, obs), actions[windows.horizon] is (S, horizon, act).
     """

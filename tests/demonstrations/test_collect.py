@@ -69,7 +69,7 @@ def test_a_killed_collector_leaves_whole_episodes_and_no_workers(tmp_path):
 
 
 def test_a_worker_that_dies_is_said(tmp_path):
-    with pytest.raises(OSError, match=r"a worker process died.*what is complete stays"):
+    with pytest.raises(OSError, match=r"a worker process died.*finished items are kept"):
         sha(tmp_path, die, workers=2)
 
 
@@ -101,7 +101,7 @@ def test_a_full_disk_is_said_and_leaves_no_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"episode could not be written.*No space left.*what is complete stays"):
+    with pytest.raises(OSError, match=r"episode could not be written.*No space left.*finished episodes are kept"):
         save_episode(tmp_path / "e.npz", make_episode())
     assert list(tmp_path.iterdir()) == []
 

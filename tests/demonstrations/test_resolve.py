@@ -158,7 +158,7 @@ def test_as_many_scripted_episodes_as_asked_for(task, console):
     first = load(task, source="scripted", episodes=2, console=console)
     assert (len(whole), len(first), first.source.episodes) == (3, 2, 2)
     np.testing.assert_array_equal(first.actions, np.concatenate([e.actions for e in whole.episodes[:2]]))
-    with pytest.raises(ValueError, match=r"holds 3 episodes, episodes=5 asked for.*overwrite=true"):
+    with pytest.raises(ValueError, match=r"holds 3 episodes, not episodes=5; .*overwrite=true"):
         load(task, source="scripted", episodes=5, console=console)
 
 

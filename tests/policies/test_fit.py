@@ -9,7 +9,9 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 
-from envs.fork.environment import Fork, ForkOperator
+from envs.fork.environment import Fork
+from envs.fork.operator import ForkExpert
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import load_policy, read_config
 from mac_policy.policies.fit import Trainer, train
 from mac_policy.training import metrics
@@ -248,12 +250,12 @@ def success(policy, operated=False, episodes=50):
     """The share of episodes that pass, alone or filling in what an operator with a side in mind leaves free."""
     envs = [Fork() for _ in range(episodes)]
     seen = np.stack([env.reset(seed=i)[0] for i, env in enumerate(envs)])
-    operators = [ForkOperator(seed=i) for i in range(episodes)]
+    operator = ForkExpert(OperatorDims.parse(1, 2), episodes)
+    operator.reset(np.ones(episodes, bool), np.arange(episodes))
     won, running = np.zeros(episodes), np.ones(episodes, bool)
     while running.any():
-        commands = [operator(row) for operator, row in zip(operators, seen, strict=True)]
-        given = [np.stack(part) for part in zip(*commands, strict=True)]
-        actions = policy.act(seen, *(given if operated else ()), generator=torch.Generator().manual_seed(0))
+        command = operator(seen)
+        actions = policy.act(seen, *(command if operated else ()), generator=torch.Generator().manual_seed(0))
         for i in np.flatnonzero(running):
             seen[i], won[i], ended, _, _ = envs[i].step(actions[i])
             running[i] = not ended

@@ -5,9 +5,11 @@ from gymnasium.utils.env_checker import check_env
 
 import envs  # noqa: F401
 from envs.fork.drawing import draw_trajectories
-from envs.fork.environment import SIDES, Fork, ForkOperator, demonstrator, hits_obstacle, record_fork_episode
+from envs.fork.environment import SIDES, Fork, demonstrator, hits_obstacle, record_fork_episode
+from envs.fork.operator import ForkExpert
 from mac_policy.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import content_sha256
+from mac_policy.operators.dims import OperatorDims
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +22,13 @@ def roll_out(policy, episodes=40):
     """Shares of success and collision of `policy(observation, held values)` under an operator with a hidden side."""
     ends = []
     for index in range(episodes):
-        env, operator = Fork(), ForkOperator(seed=index)
+        env, operator = Fork(), ForkExpert(OperatorDims.parse(1, 2))
+        operator.reset(np.ones(1, bool), np.array([index]))
         observation, info = env.reset(seed=5000 + index)
         done = False
         while not done:
-            values, _ = operator(observation)
-            observation, _, done, _, info = env.step(policy(observation, values))
+            command = operator(observation[None]).values[0]
+            observation, _, done, _, info = env.step(policy(observation, command))
         ends.append((info["success"], info["collision"]))
     return tuple(np.mean(ends, axis=0))
 
@@ -119,16 +122,15 @@ def test_a_way_between_two_points_is_checked_too():
     assert not hits_obstacle(np.array([0.55, 0.56]), np.array([0.65, 0.6]))
 
 
-def test_an_operator_hides_its_side_and_holds_its_dims():
-    operator = ForkOperator(seed=0, dims=(1,))
+def test_an_expert_hides_its_side_and_holds_its_dims():
+    operator = ForkExpert(OperatorDims.parse([1], 2))
     sides = set()
-    for _ in range(20):
-        operator.reset()
-        values, mask = operator(np.array([0.3, 0.0]))
-        sides.add(float(values[0]))
+    for seed in range(20):
+        operator.reset(np.ones(1, bool), np.array([seed]))
+        values, mask = operator(np.array([[0.3, 0.0]]))
+        sides.add(float(values[0, 0]))
     assert sides == {-1.0, 1.0}
-    assert mask.tolist() == [False, True]
-    assert ForkOperator("right")(np.array([0.3, 0.0]))[0].tolist() == [-1.0, -1.0]
+    assert mask.tolist() == [[False, True]]
 
 
 @pytest.mark.parametrize("action", [np.zeros(3), np.array([0.0, np.nan])])
@@ -140,8 +142,6 @@ def test_a_wrong_action_is_refused(action):
 
 
 def test_wrong_names_are_refused():
-    with pytest.raises(ValueError, match="side is 'up'"):
-        ForkOperator("up")
     with pytest.raises(ValueError, match="render_mode is 'human'"):
         Fork("human")
 
