@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from mac_policy.common.settings import from_mapping
+from mac_policy.tasks import TASKS, Task
 
 T = TypeVar("T")
 
@@ -33,3 +34,9 @@ class Command:
 def options_of(cls: type[T], config: Mapping[str, Any]) -> T:
     """Those of the composed options that are fields of a dataclass, with the types that the fields have."""
     return from_mapping(cls, {field.name: config[field.name] for field in fields(cls)}, "options")  # type: ignore[arg-type]
+
+
+def task_of(config: Mapping[str, Any]) -> Task:
+    """The task of the composed options, with the types that its options have."""
+    task = TASKS.find(config["task"]["name"])
+    return from_mapping(type(task), config["task"], f"task {task.name}", "task.")

@@ -27,6 +27,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from mac_policy.cli.command import Command
+from mac_policy.cli.listing import settings_text
+from mac_policy.cli.nodes import GROUPS, store_nodes, store_own
 from mac_policy.common.checks import check_choice
 
 
@@ -86,6 +88,7 @@ def hydra_of(command: Command, config_dir: str | None = None) -> Iterator[tuple[
         search_path.prepend("command-line", f"file://{Path(config_dir).absolute()}")
     GlobalHydra.instance().clear()
     setbase(None)
+    store_nodes()
     try:
         with one_line():
             yield Hydra.create_main_hydra2(name.removeprefix("_"), search_path), name
@@ -114,6 +117,10 @@ def run_with_hydra(command: Command, task: Callable[[DictConfig], None], options
         if flags.help:
             template = Template(hydra.compose_config(name, [], RunMode.RUN).hydra.help.template)
             print(template.substitute().rstrip())
+            return
+        if flags.settings is not None:
+            choices = hydra.compose_config(name, [], RunMode.RUN).hydra.runtime.choices
+            print(settings_text([group for group in GROUPS if group in choices], flags.settings))
             return
         overrides = check_overrides(hydra, name, command, flags.overrides, sweep=flags.multirun)
         if flags.cfg:
@@ -157,7 +164,11 @@ def read(text: str, command: Command, sweep: bool) -> Override:
 def chosen(loader: ConfigLoaderImpl, group: Override) -> list[str]:
     """The choices of a group that are swept over, mostly one, as overrides."""
     key = group.key_or_group
-    names = list(group.sweep_string_iterator()) if group.is_sweep_override() else [group.get_value_element_as_str()]
+    names = list(group.sweep_string_iterator()) if group.is_sweep_override() else [str(group.value())]
+    names = [name.replace("\\:", ":") for name in names]
+    for each in names:
+        if each not in loader.get_group_options(key):
+            store_own(key, each)
     return [f"{key}={check_choice(key, each, loader.get_group_options(key))}" for each in names]
 
 

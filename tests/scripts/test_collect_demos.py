@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy.demonstrations import read_minari
-from tests.scripts.helpers import ROOT, run_script, script_environment
+from tests.scripts.helpers import ROOT, run_here, run_script, script_environment
 
 SCRIPT = "collect_demos.py"
 
@@ -115,14 +116,26 @@ def test_mistakes_are_one_line(tmp_path):
         (("task=minari",), "error: task=minari needs dataset="),
         (("task=fork", "episodes=0"), "error: episodes must be a whole number of at least 1"),
         (("task=fork", "episodes=many"), "error: episodes must be a whole number"),
-        (("task=fork", "overwrite=perhaps"), "error: overwrite is 'perhaps'; it must be true or false"),
-        (("task=fork", "dataset_id=7"), "error: 7 is no Minari id"),
+        (("task=fork", "workers=[1]"), "error: workers must be a whole number"),
+        (("task=fork", "episode=3"), "error: unknown option 'episode'"),
+        (("task=fork", "data.order=random"), "error: data.order=random: the demonstrations of fork have one order"),
+        (("task=fork", "overwrite=perhaps"), "error: overwrite must be true or false, got 'perhaps'"),
+        (("task=fork", "dataset_id=7"), "error: '7' is no Minari id"),
         (("task=fork", "dataset_id=nameless"), "error: 'nameless' is no Minari id"),
     ):
-        code, _, error = run_script(SCRIPT, *options, cwd=tmp_path)
+        code, _, error = run_here(SCRIPT, *options, cwd=tmp_path)
         assert code == 2, error
         assert error.strip().startswith(message)
         assert len(error.strip().splitlines()) == 1
+
+
+def test_the_former_name_of_an_option_works_and_warns(tmp_path):
+    code, _, error = run_here(SCRIPT, "task=fork", "order=random", cwd=tmp_path)
+    assert code == 2
+    assert error.splitlines() == [
+        "warning: the option order is called data.order now",
+        "error: data.order=random: the demonstrations of fork have one order alone",
+    ]
 
 
 def test_a_renderer_that_does_not_exist_is_one_line(tmp_path):

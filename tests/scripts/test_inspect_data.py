@@ -2,8 +2,9 @@ from pathlib import Path
 
 import numpy as np
 
+import envs  # noqa: F401  (registers the tasks)
 from tests.demonstrations.helpers import write_d4rl
-from tests.scripts.helpers import run_script
+from tests.scripts.helpers import run_here, run_script
 
 SCRIPT = "inspect_data.py"
 
@@ -41,9 +42,11 @@ def test_mistakes_are_clean(tmp_path):
         (("dataset=nan.hdf5",), "values that are not finite"),
         (("dataset=lab/other-v0",), "error: no demonstrations of lab/other-v0"),
         (("dataset=kitchen-mixed", "data.source=human"), "minari download D4RL/kitchen/mixed-v2"),
+        (("dataset=fork", "format=avi"), "error: unknown format 'avi'; allowed are 'mp4', 'gif'"),
+        (("dataset=fork", "data.orders=x"), "error: unknown option 'data.orders'"),
         (("dataset=fork", "data.episodes=2", "video=7"), "error: video=7: there are episodes 0 to 1"),
     ):
-        code, _, error = run_script(SCRIPT, *options, cwd=tmp_path)
+        code, _, error = run_here(SCRIPT, *options, cwd=tmp_path)
         assert code == 2, error
         assert message in error
         assert "Traceback" not in error

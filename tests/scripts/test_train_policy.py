@@ -7,10 +7,13 @@ import re
 import pytest
 import yaml
 
+import envs  # noqa: F401  (registers the tasks)
+from mac_policy.cli.listing import shown
 from mac_policy.policies.checkpoint import load_policy
 from mac_policy.policies.registry import make_settings
+from mac_policy.tasks import TASKS
 from mac_policy.training.settings import TrainSettings
-from tests.scripts.helpers import ROOT, run_script
+from tests.scripts.helpers import ROOT, composed, run_here, run_script
 
 TINY = (
     "task=fork", "data.episodes=12", "training.steps=40", "training.batch_size=32", "training.validations=2",
@@ -75,31 +78,127 @@ def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(tr
         (("train=[mack]",), "error: unknown policy in train 'mack'.*did you mean 'mac'"),
         (("policy=bc", "train=[mac]"), "error: train names mac.*choose policy=mac"),
         (("training.batch_size=0",), "error: batch_size must be a whole number of at least 1, got 0"),
+        (("mac.decod=mode",), "error: unknown option 'mac.decod'; .* did you mean 'mac.decode'"),
+        (("mac.history=null",), "error: history must be a whole number of at least 1, got None"),
+        (("resume=maybe",), "error: resume must be true or false, got 'maybe'"),
+        (("runs=null",), "error: runs must be a path, got null"),
+        (("name=[1]",), r"error: name must be .*, got \[1\]"),
+        (("train=mac",), r"error: train must be a list such as \[a,b\], got 'mac'; write train=\[mac\]"),
+        (("task.start=official",), "error: unknown option 'task.start'"),
+        (("training.tensorboard=3",), "error: training.tensorboard must be true or false, got 3"),
         (("training.optimizer=adamx",), "error: unknown optimizer 'adamx'.*did you mean 'adam'"),
     ],
 )
 def test_a_mistake_is_one_line_that_lists_what_is_valid(tmp_path, options, message):
-    code, out, err = run_script("train_policy.py", "task=fork", *options, cwd=tmp_path)
-    assert code != 0
-    assert re.search(message, out + err, re.DOTALL), err
-    assert "Traceback" not in err
+    code, out, err = run_here("train_policy", "task=fork", *options, cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert re.search(message, err), err
+    assert len(err.splitlines()) == 1
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["bc", "mac", "mac_paper", "mac_path", "ibc"])
-def test_a_policys_config_has_every_setting_at_its_default(kind):
-    written = yaml.safe_load((ROOT / "configs" / "policy" / f"{kind}.yaml").read_text())[kind]
-    plain = json.loads(json.dumps(dataclasses.asdict(make_settings(kind))))
-    if kind == "mac_paper":  # it has no query network
-        plain = {key: value for key, value in plain.items() if not key.startswith("query_")}
-    if kind == "mac_path":  # these correct a training that it does not do
-        plain = {key: value for key, value in plain.items() if key not in ("weights", "reweighting")}
-    assert written == plain
+def test_the_node_of_a_policy_has_every_setting_at_its_default(kind):
+    config = composed("train_policy", f"policy={kind}", "preset=full", "training.steps=7")
+    written = config[kind]
+    assert set(written) == {field.name for field in dataclasses.fields(make_settings(kind))}
+    changed = yaml.safe_load((ROOT / "configs" / "preset" / "full.yaml").read_text()).get(kind, {})
+    quick = yaml.safe_load((ROOT / "configs" / "preset" / "quick.yaml").read_text()).get(kind, {})
+    assert make_settings(kind, written) == make_settings(kind, quick | changed)
+    assert config["train"] == [kind]
 
 
-def test_the_quick_preset_has_every_setting_of_training():
-    written = yaml.safe_load((ROOT / "configs" / "preset" / "quick.yaml").read_text())["training"]
-    assert set(written) == {field.name for field in dataclasses.fields(TrainSettings)}
+def test_training_has_every_setting_and_the_presets_those_that_differ():
+    training = composed("train_policy")["training"]
+    assert TrainSettings(**training) == TrainSettings(batch_size=512)
+    paper = composed("train_policy", "preset=paper")["training"]
+    assert set(paper) == {field.name for field in dataclasses.fields(TrainSettings)}
+    assert (paper["epochs"], paper["batch_size"], paper["optimizer"]) == (300, 4096, "adam")
+
+
+@pytest.mark.parametrize("name", ["mac", "bc", "training", "minari", "kitchen-mixed"])
+def test_settings_are_listed_with_defaults_and_explanations(tmp_path, name):
+    code, out, _ = run_here("train_policy", "--settings", name, cwd=tmp_path)
+    assert code == 0
+    config = composed("train_policy", *(["task=" + name] if name in TASKS else []))
+    for key, value in config["task" if name in TASKS else name].items():
+        if name != "training" or key != "batch_size":  # which the preset changes
+            assert f"{key}={shown(value)}" in out
+
+
+def test_the_explanations_come_from_the_docstrings(tmp_path):
+    out = run_here("train_policy", "--settings", "training", cwd=tmp_path)[1]
+    assert re.search(r"^ema=0.999\n    decay of the averaged weights", out, re.MULTILINE)
+    code, _, err = run_here("train_policy", "--settings", "mca", cwd=tmp_path)
+    assert code == 2
+    assert "unknown name of settings 'mca'; allowed are 'training', 'mac', " in err
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from envs.fork.task import ForkTask
+from mac_policy.operators.registry import OperatorKind
+from mac_policy.operators.zeros import Zeros
+from mac_policy.policies.bc import BC, BCSettings
+
+@dataclass(frozen=True)
+class MySettings(BCSettings):
+    gain: float = 2.0
+
+class MyPolicy(BC):
+    kind = "mine"
+    settings_class = MySettings
+
+@dataclass(frozen=True)
+class Tremor(Zeros):
+    name: ClassVar[str] = "tremor"
+    size: float = 0.1
+    def make(self, dims, batch, resources):
+        print("a tremor of", self.size)
+        return super().make(dims, batch, resources)
+
+@dataclass(frozen=True)
+class Reach(ForkTask):
+    name: str = "reach"
+    far: bool = False
+
+REACH = Reach()
+"""
+
+
+def test_kinds_of_a_users_own_are_named_on_the_command_line(tmp_path):
+    (tmp_path / "my_lab.py").write_text(OWN)
+    options = (*TINY[1:], "task=my_lab:REACH", "task.far=true", "policy=my_lab:MyPolicy", "mine.width=8", "mine.gain=3")
+    code, out, err = run_script("train_policy.py", *options, cwd=tmp_path)
+    assert code == 0, err
+    assert "runs/reach/mine-s0: mine, 40 steps" in out
+    settings = json.loads((tmp_path / "runs/reach/mine-s0/config.json").read_text())["settings"]
+    assert (settings["width"], settings["gain"]) == (8, 3)
+    code, _, err = run_script("train_policy.py", *options, "mine.gian=3", cwd=tmp_path)
+    assert code == 2
+    assert "unknown option 'mine.gian'; " in err
+    assert "did you mean 'mine.gain'" in err
+    options = (
+        "task=fork",
+        "operator=my_lab:Tremor",
+        "operator.size=0.3",
+        "arms=[zeros]",
+        "operator_dims=1",
+        "video=false",
+    )
+    code, out, err = run_script("shared_autonomy.py", *options, "episodes=2", "workers=1", cwd=tmp_path)
+    assert code == 0, err
+    assert "a tremor of 0.3" in out
+
+
+def test_a_kind_that_cannot_be_imported_is_one_line(tmp_path):
+    for option, what in (("policy=nowhere:P", "policy"), ("task=nowhere:T", "task")):
+        code, _, err = run_here("train_policy", option, cwd=tmp_path)
+        assert code == 2
+        assert err.startswith(f"error: the {what} 'nowhere:")
+        assert len(err.splitlines()) == 1
 
 
 def test_help_explains_the_options(tmp_path):

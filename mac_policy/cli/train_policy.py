@@ -1,0 +1,122 @@
+"""Train policies on a task's demonstrations."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from mac_policy.cli.command import Command, options_of, task_of
+from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import from_mapping
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.evaluation.arms import FILLER_SEED
+from mac_policy.policies.fit import TrainResult, train
+from mac_policy.policies.registry import POLICIES, make_policy, make_settings
+from mac_policy.policies.spaces import Spaces
+from mac_policy.tasks import Task
+from mac_policy.training.fabric import Fabric, make_fabric
+from mac_policy.training.loop import TrainingDiverged
+from mac_policy.training.metrics import check_tensorboard
+from mac_policy.training.settings import TrainSettings
+
+
+@dataclass(frozen=True)
+class Options:
+    """See configs/train_policy.yaml."""
+
+    train: tuple[str, ...]
+    seed: int
+    resume: bool
+    name: str | int | None
+    runs: Path
+
+    def __post_init__(self) -> None:
+        check_count("seed", self.seed, 0)
+
+
+def main(config: dict[str, Any]) -> None:
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    options, settings = check(config)
+    task = task_of(config)
+    fabric = make_fabric(settings)
+    with fabric.rank_zero_first():  # the first process may have to fetch or record the demonstrations
+        demos = task.load_demonstrations(**config["data"])
+    results = [
+        train_one(options, task, kind, config[kind], seed, demos, settings, fabric)
+        for kind, seed in plan(options.train, options.seed)
+    ]
+    if fabric.is_global_zero:
+        report(options, task, results)
+
+
+def check(config: dict[str, Any]) -> tuple[Options, TrainSettings]:
+    """The options and the settings of training; a mistake shows before anything is fetched or recorded."""
+    options = options_of(Options, config)
+    settings = from_mapping(TrainSettings, config["training"], "training settings", "training.")
+    if settings.tensorboard:
+        check_tensorboard()
+    for kind in options.train:
+        check_choice("policy in train", kind, POLICIES)
+        if kind not in config:
+            raise ValueError(f"train names {kind}, whose settings are missing: choose policy={kind}")
+        make_settings(kind, config[kind])
+    return options, settings
+
+
+def plan(kinds: Sequence[str], seed: int) -> list[tuple[str, int]]:
+    """The seed of each policy: the second of a kind gets another one."""
+    return [(kind, seed + FILLER_SEED * kinds[:i].count(kind)) for i, kind in enumerate(kinds)]
+
+
+def train_one(
+    options: Options,
+    task: Task,
+    kind: str,
+    policy_settings: dict[str, Any],
+    seed: int,
+    demos: Demonstrations,
+    settings: TrainSettings,
+    fabric: Fabric,
+) -> TrainResult:
+    observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
+    policy = make_policy(kind, Spaces.of(observed, task.action_space_of(demos)), policy_settings, seed)
+    folder = options.runs / task.folder_name(demos) / f"{options.name or kind}-s{seed}"
+    try:
+        return train(policy, demos, settings, folder, seed=seed, resume=options.resume, fabric=fabric)
+    except TrainingDiverged as error:
+        raise ValueError(str(error)) from error
+
+
+def report(options: Options, task: Task, results: list[TrainResult]) -> None:
+    print()
+    for result in results:
+        done = "was finished already" if result.resumed_from == result.steps else f"{result.seconds:.0f} s"
+        print(
+            f"{result.folder}: {result.policy.kind}, {result.steps} steps, {done}, "
+            f"validation loss {result.validation_loss:.4g}"
+        )
+    print("each folder: config.json, model.safetensors, best.safetensors, metrics.csv, curve.png")
+    if options.train == ("bc", "bc", "mac") and options.name is None and task.has_environment:
+        dims = results[0].policy.action_dim // 2
+        print("next, how well they do with an operator and alone:")
+        print(f"  python scripts/shared_autonomy.py task={task.name} operator_dims={dims}{_changed(options)}")
+    elif task.has_environment:
+        print("next, how well they do alone:")
+        print(f"  python benchmarks/full_autonomy.py {' '.join(str(result.folder) for result in results)}")
+    else:
+        print(f"next: load_policy({str(results[-1].folder)!r}) and an ActionFilter around your environment")
+
+
+def _changed(options: Options) -> str:
+    """The options that the next command needs, too."""
+    seed = f" training_seeds=[{options.seed}]" if options.seed else ""
+    return seed + (f" runs={options.runs}" if str(options.runs) != "runs" else "")
+
+
+COMMAND = Command(main, "train_policy", aliases={"dataset": "task.dataset"})
