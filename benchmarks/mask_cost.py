@@ -2,7 +2,7 @@
 
     python benchmarks/mask_cost.py
 
-Every policy of configs/policy under every preset of configs/preset, on made-up data of the kitchen's size, in bf16
+Every kind of MAC policy under every preset of configs/preset, on made-up data of the kitchen's size, in bf16
 where the preset says so and the processor has it. The limit is 1%.
 """
 
@@ -15,36 +15,34 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
 from benchmarks.masks import milliseconds
+from mac_policy.cli.composing import compose, configs
+from mac_policy.cli.train_policy import COMMAND
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.policies.mac import MAC
-from mac_policy.policies.registry import make_policy
+from mac_policy.policies.registry import POLICIES, make_policy
 from mac_policy.policies.spaces import Spaces
 
-CONFIGS = Path(__file__).parents[1] / "configs"
 BOTH = Spaces.of(spaces.Box(-np.inf, np.inf, (30,), np.float32), spaces.Box(-1, 1, (9,), np.float32))
 
 
 def configurations() -> list[tuple[str, str]]:
     """(policy, preset) of every MAC configuration there is."""
-    policies = sorted(path.stem for path in (CONFIGS / "policy").glob("mac*.yaml"))
-    return [(policy, preset.stem) for policy in policies for preset in sorted((CONFIGS / "preset").glob("*.yaml"))]
+    policies = sorted(name for name, kind in POLICIES.items() if issubclass(kind, MAC))
+    return [(policy, preset.stem) for policy in policies for preset in sorted((configs() / "preset").glob("*.yaml"))]
 
 
 def share_of_masks(policy: str, preset: str, seconds: float) -> dict[str, Any]:
     """Median milliseconds of a step and of its masks, for one configuration."""
-    with initialize_config_dir(str(CONFIGS), version_base=None):
-        config = compose("train_policy", [f"policy={policy}", f"preset={preset}"])
-    model = make_policy(policy, BOTH, OmegaConf.to_container(config[policy], resolve=True))  # type: ignore[arg-type]
+    config = compose(COMMAND, [f"policy={policy}", f"preset={preset}"])
+    model = make_policy(policy, BOTH, config[policy])
     if not isinstance(model, MAC):
         raise ValueError(f"{policy} draws no masks")
-    n, g = config.training.batch_size, torch.Generator().manual_seed(0)
+    n, g = config["training"]["batch_size"], torch.Generator().manual_seed(0)
     batch = (torch.randn(n, 1, 30), torch.rand(n, model.settings.horizon, 9), torch.ones(n, model.settings.horizon))
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    dtype = torch.bfloat16 if config.training.precision in ("auto", "bf16") else torch.float32
+    dtype = torch.bfloat16 if config["training"]["precision"] in ("auto", "bf16") else torch.float32
 
     def step() -> None:
         draws = model.draw(n, g)
