@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import re
 import textwrap
@@ -26,13 +27,13 @@ def settings_text(groups: Iterable[str], name: str) -> str:
 
 
 def listed(settings: Any) -> str:
-    """The fields of a dataclass with their values, each group of them followed by its explanation."""
+    """The fields of a dataclass with their values, those that share an explanation together."""
     values = defaults(settings)
     explained = explanations(settings if isinstance(settings, type) else type(settings), list(values))
     lines = []
-    for names in [*explained, *([name] for name in values if not any(name in group for group in explained))]:
+    for explanation, names in itertools.groupby(values, lambda name: explained.get(name, "")):
         lines.append(", ".join(f"{name}={shown(values[name])}" for name in names))
-        lines += textwrap.wrap(explained.get(tuple(names), ""), 100, initial_indent="    ", subsequent_indent="    ")
+        lines += textwrap.wrap(explanation, 100, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines)
 
 
@@ -43,13 +44,13 @@ def shown(value: Any) -> str:
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
-def explanations(cls: type, names: list[str]) -> dict[tuple[str, ...], str]:
-    """Explanations out of the docstrings of a dataclass and its bases: `name, name: explanation`."""
+def explanations(cls: type, names: list[str]) -> dict[str, str]:
+    """Each field's explanation, out of the docstrings of a dataclass and its bases: `name, name: explanation`."""
     one = "|".join(names)
-    found: dict[tuple[str, ...], str] = {}
+    found: dict[str, str] = {}
     for base in reversed([each for each in cls.__mro__ if is_dataclass(each)]):
         text = " ".join((inspect.cleandoc(base.__doc__ or "").partition(">>>")[0]).split())
         parts = re.split(rf"(?<![\w.])((?:{one})(?:, (?:{one}))*): ", text)
         for group, explanation in zip(parts[1::2], parts[2::2], strict=True):
-            found[tuple(group.split(", "))] = explanation.rstrip("; ")
+            found |= dict.fromkeys(group.split(", "), explanation.rstrip("; "))
     return found
