@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 class CheckpointError(ValueError):
-    """A folder of a trained model that cannot be used; the message names the file and what is wrong with it."""
+    """A folder of a trained model cannot be used; the message names the file and the defect.
+
+    >>> from mac_policy import load_policy
+    >>> load_policy("nowhere")
+    Traceback (most recent call last):
+    mac_policy.common.files.CheckpointError: nowhere is not a policy folder: it holds no config.json
+    """
 
 
 def write_bytes(path: Path, data: bytes) -> None:

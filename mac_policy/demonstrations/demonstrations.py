@@ -23,9 +23,13 @@ class Demonstrations:
     Observations after an episode's last action are in the episodes but not in the flat views: row s of
     `observations` was observed when row s of `actions` was chosen.
 
-        demos = read_minari("D4RL/pen/human-v2")
-        train, held_out = demos.split(0.9, seed=0)
-        batch = train.observations[:256], train.actions[:256]
+    >>> import numpy as np
+    >>> from mac_policy import Episode
+    >>> zeros, no = np.zeros(5, np.float32), np.zeros(5, bool)
+    >>> episode = Episode(np.zeros((6, 3), np.float32), np.zeros((5, 2), np.float32), zeros, no, no)
+    >>> demos = Demonstrations.of([episode] * 4, name="reach", kind="human")
+    >>> demos.observations.shape, demos.actions.shape
+    ((20, 3), (20, 2))
     """
 
     episodes: tuple[Episode, ...]

@@ -22,7 +22,13 @@ ARRAYS = ("observations", "actions", "rewards", "terminations", "truncations", "
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of T steps."""
+    """One episode of T steps.
+
+    >>> import numpy as np
+    >>> zeros, no = np.zeros(5, np.float32), np.zeros(5, bool)
+    >>> len(Episode(np.zeros((6, 3), np.float32), np.zeros((5, 2), np.float32), zeros, no, no))
+    5
+    """
 
     observations: Floats
     """(T+1, obs); the last row is the one after the last action (repeated when the source has none)."""

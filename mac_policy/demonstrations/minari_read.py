@@ -43,6 +43,8 @@ def read_minari(
     completions: from an episode's observations to the goals completed, for sets that do not say.
     outside: 'clip' or 'refuse' actions outside the data set's action space.
     kind: for sets that do not say ('human', 'scripted', ...).
+
+    >>> demos = read_minari("D4RL/pen/human-v2")   # needs the data set   # doctest: +SKIP
     """
     folder = Path(dataset) if isinstance(dataset, Path) else _known(dataset)
     minari_set = _open(folder)

@@ -30,6 +30,7 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
       fallback_steps, invalid_steps: how often in this episode;
     - log_likelihood, with `likelihood=True`: the policy's log-density of the command, given the observation.
 
+    >>> # needs an environment and a policy trained for it
     >>> env = ActionFilter(gymnasium.make("FrankaReach-v0"), "runs/reach/mac-s0", operator_dims=2)  # doctest: +SKIP
     >>> observation, info = env.reset(seed=0)                                                       # doctest: +SKIP
     >>> observation, *_ = env.step(np.array([0.1, -0.3]))                                           # doctest: +SKIP

@@ -24,6 +24,7 @@ class VectorActionFilter(VectorWrapper):
     `info["action_filter"]` has the layout that `ActionFilter`s in a SyncVectorEnv give: an array for each entry, with
     "_entry" for the environments that have the entry. `fill_ms` is the time of the one call for all environments.
 
+    >>> # needs environments and a policy trained for them
     >>> envs = VectorActionFilter(gymnasium.make_vec("FrankaReach-v0", 8), "runs/reach/mac-s0")   # doctest: +SKIP
     """
 

@@ -39,9 +39,15 @@ RESOURCES = {"space": "the action space", "policy": "a policy or its folder", "e
 
 @dataclasses.dataclass(frozen=True)
 class OperatorKind(ABC):
-    """A subclass is a frozen dataclass whose fields, all with defaults, are the settings of an operator.
+    """Base class of the kinds of operators: frozen dataclasses whose fields, all with defaults, are settings.
 
-    Instances are plain data: they travel to worker processes, compare by value and say what they depend on.
+    Instances are plain data: they travel to worker processes, compare by value and name what their commands depend
+    on. A kind of your own is a subclass with `name`, `make` and `describe`.
+
+    >>> from mac_policy import make_policy, OPERATORS, OperatorDims
+    >>> kind = OPERATORS.find("zeros")()
+    >>> kind.make(OperatorDims.parse(1, action_dim=2), 1, Resources())([0.0]).values
+    array([0., 0.], dtype=float32)
     """
 
     name: ClassVar[str]

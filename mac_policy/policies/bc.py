@@ -1,4 +1,4 @@
-"""Behaviour cloning: an explicit MLP from observation to action, trained on the mean squared error."""
+"""Behaviour cloning: an MLP from observation to action, trained on the mean squared error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mac_policy.policies.spaces import Spaces
 
 
 def mlp(inputs: int, width: int, depth: int, outputs: int, bias: bool = True) -> nn.Sequential:
-    """`depth` hidden layers of `width` with ReLU, then a linear one (`bias`: whether that last one has one)."""
+    """`depth` hidden layers of `width` units with ReLU, and a linear layer (`bias`: whether it has a bias)."""
     return nn.Sequential(hidden_layers(inputs, width, depth, residual=False), nn.Linear(width, outputs, bias=bias))
 
 
@@ -33,7 +33,7 @@ class BCSettings(PolicySettings):
 
 
 class BC(Policy):
-    """The paper's conditional-BC baseline: what is given is returned, but the rest does not depend on it."""
+    """The paper's conditional-BC baseline: commanded dims are returned, the others do not depend on them."""
 
     kind: ClassVar[str] = "bc"
     settings_class: ClassVar[type[PolicySettings]] = BCSettings

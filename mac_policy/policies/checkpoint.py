@@ -1,4 +1,4 @@
-"""A policy as a folder: config.json (plain JSON) and model.safetensors (weights and normaliser)."""
+"""Saves and loads a policy as a folder: config.json (plain JSON) and model.safetensors (weights and normaliser)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "traini
 def config_of(
     policy: Policy, dataset: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What config.json says. `dataset`: name, kind, sha256, episodes, steps; `training`: how it was trained."""
+    """The content of config.json. `dataset`: name, kind, sha256, episodes, steps; `training`: how it was trained."""
     return {
         "schema": SCHEMA,
         "policy": policy.kind,
@@ -46,9 +46,9 @@ def save_policy(
     dataset: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the policy's folder, each file atomically; config.json last, so that what it says is there.
+    """Write the policy's folder, each file atomically and config.json last.
 
-    >>> load_policy(save_policy(policy, "runs/mine")).act(obs)   # doctest: +SKIP
+    >>> load_policy(save_policy(policy, "runs/mine")).act(obs)   # writes files   # doctest: +SKIP
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,10 +66,17 @@ def load_policy(
     settings: Mapping[str, Any] | None = None,
     weights: str = "last",
 ) -> Policy:
-    """A ready policy from its folder; needs neither Hydra nor the data set.
+    """Load a trained policy from its folder. Neither Hydra nor the data set is needed.
 
-    spaces: refuse a policy made for other ones; settings: decoding settings to change without retraining;
-    weights: 'last', or 'best' for those with the best validation loss.
+    A kind of policy outside the package must be registered before (`register_policy`): what a file names is never
+    imported.
+
+    spaces: refuse a policy made for other spaces
+    settings: settings of decoding to change without retraining
+    weights: 'last', or 'best' for the weights with the best validation loss
+
+    >>> policy = load_policy("runs/kitchen-mixed/mac-s0")             # needs a trained policy   # doctest: +SKIP
+    >>> policy.act(observation, command, mask, deterministic=True)    # doctest: +SKIP
     """
     folder = Path(folder)
     config = read_config(folder)
@@ -87,7 +94,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text())
     except FileNotFoundError as error:
-        raise CheckpointError(f"{Path(folder)} is no policy folder: it holds no {CONFIG}") from error
+        raise CheckpointError(f"{Path(folder)} is not a policy folder: it holds no {CONFIG}") from error
     except ValueError as error:
         raise CheckpointError(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict):

@@ -25,7 +25,10 @@ CALIBRATION, CURVE = "calibration.json", "curve.png"
 
 
 class TrainResult(NamedTuple):
-    """What a run leaves behind."""
+    """The result of `train`: the trained policy, its folder and facts of the run.
+
+    >>> train(policy, demos, TrainSettings(steps=1000), "runs/bc-s0").validation_loss   # trains   # doctest: +SKIP
+    """
 
     policy: Policy
     folder: Path
@@ -51,7 +54,7 @@ def train(
     A run that was killed resumes from its last saved state and ends with the same weights; a finished run is loaded.
     `resume=False` starts afresh.
 
-    >>> train(make_policy("bc", spaces), demos, TrainSettings(steps=1000), "runs/bc-s0")   # doctest: +SKIP
+    >>> train(make_policy("bc", spaces), demos, TrainSettings(steps=1000), "runs/bc-s0")   # trains   # doctest: +SKIP
     """
     fabric = fabric or make_fabric(settings)
     trainer = Trainer(policy, demos, settings, Path(folder), seed=seed, fabric=fabric, quiet=quiet)

@@ -1,8 +1,8 @@
 """Implicit behaviour cloning (Florence et al., 2021): an energy over (observation, action).
 
 Training is InfoNCE against counter-examples drawn over the action bounds; acting minimises the energy, by default
-with the derivative-free optimiser: samples, resampling by their softmax, shrinking noise. Given dims are held fixed
-while the rest is optimised.
+with the derivative-free optimiser: samples, resampling by their softmax, shrinking noise. Given dims stay fixed while
+the others are optimised.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class IBCDraws(NamedTuple):
 
 
 class IBC(Policy):
-    """E(o, a) = network(W_o o + W_a a): the observation's part is computed once for all samples of a row."""
+    """E(o, a) = network(W_o o + W_a a): the part of the observation is computed once for all samples of a row."""
 
     kind: ClassVar[str] = "ibc"
     settings_class: ClassVar[type[PolicySettings]] = IBCSettings
@@ -97,8 +97,8 @@ class IBC(Policy):
         encoded = self.read_observation(context)
         counter = low + (high - low) * draws.counter_examples
         if draws.noise is not None:
-            held = torch.zeros_like(counter, dtype=torch.bool)
-            counter = self._langevin(encoded.detach(), counter, held, draws.noise.transpose(0, 1))
+            fixed = torch.zeros_like(counter, dtype=torch.bool)
+            counter = self._langevin(encoded.detach(), counter, fixed, draws.noise.transpose(0, 1))
         energies = self.energy(encoded, torch.cat([actions[:, None], counter], dim=1))
         return (energies[:, 0] + torch.logsumexp(-energies, dim=1)).mean()
 
@@ -120,7 +120,7 @@ class IBC(Policy):
         best = self.energy(encoded, samples).argmin(1)
         return samples[torch.arange(len(samples), device=best.device), best]
 
-    def _derivative_free(self, encoded: Tensor, samples: Tensor, held: Tensor, generator: torch.Generator) -> Tensor:
+    def _derivative_free(self, encoded: Tensor, samples: Tensor, fixed: Tensor, generator: torch.Generator) -> Tensor:
         """Rounds of resampling by softmax(-E) and gaussian noise that shrinks."""
         s, (low, high) = self.settings, self.normalizer.bounds(self.settings.horizon)
         scale, count = s.noise, samples.shape[1]
@@ -132,17 +132,17 @@ class IBC(Policy):
             chosen = chosen.clamp(max=count - 1)[..., None].expand_as(samples)
             noise = torch.randn((1, count, self.variables), generator=generator).to(samples.device)
             moved = samples.gather(1, chosen) + scale * (high - low) / 2 * noise
-            samples = torch.where(held, samples, moved.clamp(low, high))
+            samples = torch.where(fixed, samples, moved.clamp(low, high))
             scale *= s.shrink
         return samples
 
-    def _langevin(self, encoded: Tensor, samples: Tensor, held: Tensor, noise: Tensor) -> Tensor:
+    def _langevin(self, encoded: Tensor, samples: Tensor, fixed: Tensor, noise: Tensor) -> Tensor:
         """a <- a - step (dE/da / 2) + step * noise in units of half the range, the step falling to zero as a
         square; noise (steps, B or 1, S, variables)."""
         low, high = self.normalizer.bounds(self.settings.horizon)
         half = (high - low) / 2
         with torch.inference_mode(False), torch.enable_grad():
-            encoded, start, held = encoded.detach().clone(), samples.detach().clone(), held.clone()
+            encoded, start, fixed = encoded.detach().clone(), samples.detach().clone(), fixed.clone()
             current = start
             for i, kick in enumerate(noise):
                 step = self.settings.langevin_step * (1 - i / len(noise)) ** 2
@@ -150,5 +150,5 @@ class IBC(Policy):
                 gradient = torch.autograd.grad(self.energy(encoded, current).sum(), current)[0]
                 with torch.no_grad():
                     change = step * (kick - (gradient * half).clamp(-1.0, 1.0) / 2)
-                    current = torch.where(held, start, (current + half * change).clamp(low, high))
+                    current = torch.where(fixed, start, (current + half * change).clamp(low, high))
         return current.detach()

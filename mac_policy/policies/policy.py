@@ -1,4 +1,4 @@
-"""The one contract of all policies: any subset of an action's dimensions may be given, the rest is filled in."""
+"""The contract of all policies: any subset of an action's dims may be commanded, the policy fills in the rest."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mac_policy.policies.state import PolicyState
 
 
 class Request(NamedTuple):
-    """How a plan is wanted."""
+    """How a plan is to be made."""
 
     deterministic: bool
     temperature: float | None
     generator: torch.Generator
     noise: Tensor | None = None
-    """(B, ...): randomness to use instead of fresh draws."""
+    """(B, ...): random numbers to use instead of fresh draws."""
     previous: Tensor | None = None
-    """(B, act): the actions of the step before, normalised; NaN where there was none."""
+    """(B, act): the normalised actions of the previous step; NaN in rows without one."""
 
 
 class Draws(NamedTuple):
@@ -47,11 +47,19 @@ class Draws(NamedTuple):
 
 
 class Policy(nn.Module, ABC):
-    """A policy over a flat Box of observations and a bounded flat Box of actions.
+    """Base class of policies over a flat Box of observations and a bounded flat Box of actions.
+
+    A subclass defines `kind`, `settings_class`, `loss` and `plan`, and `draw` where its loss is random.
 
     Training: `forward(observations (B, history, obs), actions (B, horizon, act), inside, draws)` is the loss, where
     `draws = draw(n, generator)` holds all randomness of a global batch, so that it can be sliced over processes.
-    Acting: `act`, `step` (with an explicit state), `predict` (as stable-baselines3 calls it), `log_prob`.
+    Acting: `act`, `step` (with an explicit state), `predict` (the interface of stable-baselines3), `log_prob`.
+
+    >>> from gymnasium.spaces import Box
+    >>> from mac_policy import make_policy, Spaces
+    >>> policy = make_policy("mac", Spaces.of(Box(-1, 1, (3,)), Box(-1, 1, (2,))), {"width": 8, "query_width": 8})
+    >>> float(policy.act([0.1, 0.2, 0.3], command=[0.5, 0.0], mask=[True, False])[0])
+    0.5
     """
 
     kind: ClassVar[str]
@@ -67,11 +75,11 @@ class Policy(nn.Module, ABC):
         self.action_dim: int = spaces.action.shape[0]
         self.variables = settings.horizon * self.action_dim
         self.normalizer = Normalizer(self.observation_dim, self.action_dim)
-        self.recovery: Recovery | None = None  # learned from the demonstrations, needed in training alone
+        self.recovery: Recovery | None = None  # fitted to the demonstrations, used in training alone
         self._generator = torch.Generator()
         self._generator.seed()
 
-    # ---- what a policy must say ----
+    # ---- what a kind of policy defines ----
 
     @abstractmethod
     def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any) -> Tensor:
@@ -142,7 +150,7 @@ class Policy(nn.Module, ABC):
     ) -> NDArray[Any]:
         """(obs,) or (B, obs) -> (act,) or (B, act). Dims where `mask` is true return `command` bit for bit.
 
-        With a history the observation may be (B, history, obs); a single one stands for all of them.
+        With a history the observation may be (B, history, obs); a single observation is repeated.
         """
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
@@ -175,14 +183,14 @@ class Policy(nn.Module, ABC):
         temperature: float | None = None,
         generator: torch.Generator | None = None,
     ) -> tuple[NDArray[Any], PolicyState]:
-        """As `act`, with a memory: history, the chunk being carried out and held noise.
+        """As `act`, with a memory of the history, of the chunk being carried out and of noise that is kept.
 
-        A row plans anew when its chunk is used up, when its episode begins, and at every step at which
-        something is given, so that the plan is always conditioned on what is commanded.
+        A row plans anew when its chunk is used up, when its episode begins, and at every step with a command, so that
+        the plan is always conditioned on the command.
         """
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim != 2:
-            raise ValueError("step keeps the history itself: give it one observation a row")
+            raise ValueError("step keeps the history itself: pass one observation per row")
         n = len(observations)
         state = self.initial_state(n) if state is None else state
         if len(state) != n:
@@ -218,7 +226,7 @@ class Policy(nn.Module, ABC):
         episode_start: NDArray[np.bool_] | None = None,
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
-        """As stable-baselines3 calls a policy; the state returned is to be handed back."""
+        """The interface of stable-baselines3; pass the returned state to the next call."""
         if isinstance(state, PolicyState) and episode_start is not None:
             state = state.reset(np.atleast_1d(np.asarray(episode_start, bool)))
         return self.step(observation, state, deterministic=deterministic)
@@ -232,12 +240,12 @@ class Policy(nn.Module, ABC):
         query: ArrayLike | None = None,
         given: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
-        """(B,): log p(action[query] | action[given], obs) per unit of the action space; by default everything
-        that is not given is queried."""
+        """(B,): log p(action[query] | action[given], obs) per unit of the action space; by default all dims that are
+        not given are queried."""
         raise NotImplementedError(f"a {self.kind} policy has no likelihood")
 
     def hold_noise(self, state: PolicyState, generator: torch.Generator) -> Tensor | None:
-        """(B, ...): the randomness to use at this step, for policies that hold some across steps."""
+        """(B, ...): the random numbers of this step, for policies that keep some across steps."""
         return None
 
     # ---- plumbing ----

@@ -21,6 +21,15 @@ class RowModel(nn.Module):
     """An any-order model and the factorisation it is trained for and asked along.
 
     `forward` is the loss of a batch, so that it can be trained by any loop and on any number of processes.
+
+    >>> from mac_policy.core import MaskTuned, UniformCardinality
+    >>> from mac_policy.core.heads import GaussianMixture
+    >>> from mac_policy.core.networks import MLP
+    >>> head = GaussianMixture(5)
+    >>> network = MLP(num_variables=9, num_features=head.num_features, num_params=head.num_params)
+    >>> model = RowModel(AnyOrderModel(network, head), MaskTuned(UniformCardinality(9)))
+    >>> model(torch.zeros(2, 9), model.draw(2, torch.Generator())).shape
+    torch.Size([])
     """
 
     any_query = True  # and not whole rows alone

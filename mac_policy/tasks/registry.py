@@ -14,7 +14,7 @@ def register_task(task: Task) -> Task:
     """Make a task known by its name; returns the task.
 
     >>> from mac_policy.tasks import MinariTask, register_task
-    >>> register_task(MinariTask("pen", dataset="D4RL/pen/human-v2"))   # doctest: +SKIP
+    >>> register_task(MinariTask("pen", dataset="D4RL/pen/human-v2"))   # changes the registry   # doctest: +SKIP
     """
     if not isinstance(task, Task):
         raise ValueError(f"a task must be an instance of mac_policy.tasks.Task, got {task!r}")

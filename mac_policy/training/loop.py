@@ -22,7 +22,11 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss or its gradient is NaN or infinite at `step`; `rows` are the rows of its batch."""
+    """The loss or its gradient is NaN or infinite at `step`; `rows` are the rows of its batch.
+
+    >>> str(TrainingDiverged("loss", 12, [3, 8]))
+    'the loss at step 12 is NaN or infinite; batch rows [3, 8]'
+    """
 
     def __init__(self, what: str, step: int, rows: list[int], kept: str = "") -> None:
         self.step, self.rows = step, rows

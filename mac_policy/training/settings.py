@@ -29,6 +29,9 @@ class TrainSettings:
     save_seconds: seconds between two saved states to resume from
     accelerator, devices, nodes, strategy: as in Lightning Fabric
     tensorboard: whether TensorBoard event files are written, too
+
+    >>> TrainSettings(steps=1000, batch_size=64).schedule
+    'cosine'
     """
 
     steps: int = 4000

@@ -1,0 +1,36 @@
+from mac_policy.common.files import CheckpointError as CheckpointError
+from mac_policy.core.factorization import MaskTuned as MaskTuned
+from mac_policy.core.factorization import UniformOrder as UniformOrder
+from mac_policy.core.model import AnyOrderModel as AnyOrderModel
+from mac_policy.core.staged import StagedModes as StagedModes
+from mac_policy.demonstrations.demonstrations import Demonstrations as Demonstrations
+from mac_policy.demonstrations.episode import Episode as Episode
+from mac_policy.demonstrations.minari_read import read_minari as read_minari
+from mac_policy.filter.action_filter import ActionFilter as ActionFilter
+from mac_policy.filter.vector_action_filter import VectorActionFilter as VectorActionFilter
+from mac_policy.operators.dims import OperatorDims as OperatorDims
+from mac_policy.operators.operator import Operator as Operator
+from mac_policy.operators.registry import OPERATORS as OPERATORS
+from mac_policy.operators.registry import OperatorKind as OperatorKind
+from mac_policy.operators.registry import make_operator as make_operator
+from mac_policy.operators.registry import register_operator as register_operator
+from mac_policy.policies.checkpoint import load_policy as load_policy
+from mac_policy.policies.checkpoint import save_policy as save_policy
+from mac_policy.policies.fit import TrainResult as TrainResult
+from mac_policy.policies.fit import train as train
+from mac_policy.policies.policy import Policy as Policy
+from mac_policy.policies.registry import POLICIES as POLICIES
+from mac_policy.policies.registry import make_policy as make_policy
+from mac_policy.policies.registry import register_policy as register_policy
+from mac_policy.policies.settings import PolicySettings as PolicySettings
+from mac_policy.policies.spaces import Spaces as Spaces
+from mac_policy.policies.state import PolicyState as PolicyState
+from mac_policy.rows.imputer.estimator import Imputer as Imputer
+from mac_policy.rows.model import RowModel as RowModel
+from mac_policy.tasks.registry import TASKS as TASKS
+from mac_policy.tasks.registry import register_task as register_task
+from mac_policy.tasks.task import Task as Task
+from mac_policy.training.loop import TrainingDiverged as TrainingDiverged
+from mac_policy.training.settings import TrainSettings as TrainSettings
+
+__version__: str
