@@ -12,7 +12,7 @@ from mac_policy.evaluation.comparison import Comparison, slug
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.group import FILMED
 from mac_policy.evaluation.report.film import Scene, write_film
-from mac_policy.evaluation.report.record import compare, grids, notes, overview_grids, write_overview_page, write_pages
+from mac_policy.evaluation.report.record import compare, grids, notes, overview_grids, write_pages, write_table
 from mac_policy.evaluation.report.tables import Grid
 from mac_policy.evaluation.rollout import Results, outdated, roll_out
 from mac_policy.tasks import TaskEnvironment
@@ -74,7 +74,7 @@ def write_overview(comparison: Comparison, records: Mapping[str, Mapping[str, An
     found = overview_grids(records, "the dims that are held")
     for grid in found:
         say(grid)
-    say(f"table: {write_overview_page(comparison.out, comparison.title(dims), facts, found, notes(first))}")
+    say(f"table: {write_table(comparison.out, comparison.title(dims), facts, found, notes(first))}")
     parts = {
         dims: {key: record[key] for key in ("arms", "paired", "best_alone", "operator")}
         for dims, record in records.items()

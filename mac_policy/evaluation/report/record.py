@@ -66,29 +66,29 @@ def notes(record: Mapping[str, Any]) -> list[str]:
 
 def write_pages(folder: Path, title: str, facts: Sequence[str], record: Mapping[str, Any], best: float) -> list[Path]:
     """Write table.md, reward.png and tasks.png."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"# {title}", "", *[f"- {fact}" for fact in facts], ""]
-    lines += [grid.markdown() for grid in grids(record)] + [f"- {note}" for note in notes(record)]
-    (folder / "table.md").write_text("\n".join([*lines, "", "![reward](reward.png)", "", "![tasks](tasks.png)", ""]))
+    page = write_table(folder, title, facts, grids(record), notes(record), ("reward", "tasks"))
     figures.reward_figure(record["arms"], title, best).savefig(folder / "reward.png", dpi=150)
     figures.task_figure(record["arms"], title).savefig(folder / "tasks.png", dpi=150)
-    return [folder / name for name in ("table.md", "reward.png", "tasks.png")]
+    return [page, folder / "reward.png", folder / "tasks.png"]
 
 
 def overview_grids(records: Mapping[str, Mapping[str, Any]], what: str) -> list[Grid]:
     """Tables with a column for each of several comparisons, which differ in `what`."""
     arms = {name: record["arms"] for name, record in records.items()}
     paired = {name: record["paired"] for name, record in records.items()}
-    found = [tables.overview_table(arms, f"Reward by {what}")]
-    if any(paired.values()):
-        found.append(tables.overview_differences(paired, f"Paired differences in reward by {what}, 95% intervals"))
-    return found
+    title = f"Paired differences in reward by {what}, 95% intervals"
+    gaps = [tables.overview_table(paired, title, tables.with_interval)] if any(paired.values()) else []
+    return [tables.overview_table(arms, f"Reward by {what}", tables.with_error), *gaps]
 
 
-def write_overview_page(folder: Path, title: str, facts: Sequence[str], found: list[Grid], remarks: list[str]) -> Path:
-    """Write table.md of several comparisons."""
-    lines = [f"# {title}", "", *[f"- {fact}" for fact in facts], ""]
-    lines += [grid.markdown() for grid in found] + [f"- {line}" for line in remarks]
+def write_table(
+    folder: Path, title: str, facts: Sequence[str], found: Sequence[Grid], remarks: Sequence[str],
+    pictures: Sequence[str] = (),
+) -> Path:  # fmt: skip
+    """Write table.md: tables between facts and notes, and below them pictures of the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"# {title}", "", *(f"- {fact}" for fact in facts), "", *(grid.markdown() for grid in found)]
+    lines += [*(f"- {line}" for line in remarks), *(f"\n![{name}]({name}.png)" for name in pictures)]
     path = folder / "table.md"
     path.write_text("\n".join([*lines, ""]))
     return path

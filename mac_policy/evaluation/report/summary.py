@@ -69,10 +69,11 @@ def difference(first: Seeds, second: Seeds) -> dict[str, Any] | None:
 
     An arm in which nothing is trained is compared with every training seed of the other.
     """
-    shared = [seed for seed in {**first, **second} if seed is not None and _has(first, seed) and _has(second, seed)]
-    pairs = [(_of(first, seed), _of(second, seed)) for seed in shared] or (
-        [(first[None], second[None])] if None in first and None in second else []
-    )
+    both = {**first, **second}
+    shared = [seed for seed in both if seed is not None and all({seed, None} & set(arm) for arm in (first, second))]
+    pairs = [[arm[seed if seed in arm else None] for arm in (first, second)] for seed in shared]
+    if None in first and None in second and not shared:
+        pairs = [[first[None], second[None]]]
     if not pairs:
         return None
     gaps = [rewards_of(a) - rewards_of(b) for a, b in pairs]
@@ -90,12 +91,11 @@ def difference(first: Seeds, second: Seeds) -> dict[str, Any] | None:
 
 def differences(results: Results, reference: str) -> dict[str, Any]:
     """The reference arm minus each other arm."""
-    found = {
-        f"{reference} - {arm}": difference(results[reference], seeds)
+    return {
+        f"{reference} - {arm}": gap
         for arm, seeds in results.items()
-        if arm != reference
+        if arm != reference and (gap := difference(results[reference], seeds)) is not None
     }
-    return {name: gap for name, gap in found.items() if gap is not None}
 
 
 def best_arm(results: Results, among: Sequence[str]) -> str | None:
@@ -109,11 +109,3 @@ def best_arm(results: Results, among: Sequence[str]) -> str | None:
 
 def rewards_of(episodes: Sequence[EpisodeRecord]) -> NDArray[np.float64]:
     return np.array([record.reward for record in episodes], np.float64)
-
-
-def _has(seeds: Seeds, seed: int) -> bool:
-    return seed in seeds or None in seeds
-
-
-def _of(seeds: Seeds, seed: int) -> list[EpisodeRecord]:
-    return seeds[seed] if seed in seeds else seeds[None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Group
@@ -61,18 +61,13 @@ def difference_table(paired: Mapping[str, Mapping[str, Any]], title: str = "Pair
     return Grid(title, ("difference", "reward", "95% interval", "differ"), tuple(rows))
 
 
-def overview_table(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str) -> Grid:
-    """Rewards of the same arms under several conditions, a column for each."""
-    arms = list(dict.fromkeys(name for column in columns.values() for name in column))
-    rows = [(name, *(with_error(c[name]) if name in c else "" for c in columns.values())) for name in arms]
-    return Grid(title, ("arm", *columns), tuple(rows))
-
-
-def overview_differences(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str) -> Grid:
-    """The same paired differences under several conditions, a column for each."""
+def overview_table(
+    columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str, cell: Callable[[Mapping[str, Any]], str]
+) -> Grid:
+    """The same arms, or the same paired differences, under several conditions, a column for each."""
     names = list(dict.fromkeys(name for column in columns.values() for name in column))
-    rows = [(name, *(with_interval(c[name]) if name in c else "" for c in columns.values())) for name in names]
-    return Grid(title, ("difference", *columns), tuple(rows))
+    rows = [(name, *(cell(c[name]) if name in c else "" for c in columns.values())) for name in names]
+    return Grid(title, ("", *columns), tuple(rows))
 
 
 def with_interval(gap: Mapping[str, Any]) -> str:
