@@ -17,11 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
-Ends = list[float]
-"""The two ends of an interval."""
 
 SEEDS = "training seeds"
-WILSON = "Wilson"
 
 
 class Mean(NamedTuple):
@@ -30,7 +27,7 @@ class Mean(NamedTuple):
     mean: float
     se: float | None
     """Standard error; None for a single observation."""
-    ci95: Ends | None
+    ci95: list[float] | None
     """Ends of the interval; None for a single observation, which says nothing about its own spread."""
     over: str
     """What an observation of the interval is: 'training seeds', or what the rows are called."""
@@ -130,7 +127,7 @@ def jackknife_intervals(units: Floats, statistic: Callable[[Floats], Floats]) ->
     return np.stack([whole - half, whole + half], -1)
 
 
-def share_interval(successes: Sequence[int], trials: Sequence[int]) -> tuple[Ends, str]:
+def share_interval(successes: Sequence[int], trials: Sequence[int]) -> tuple[list[float], str]:
     """The 95% interval of a share from the successes and trials of each training seed, and its kind in words.
 
     Wilson's where there is one seed, or where all seeds have the same share; otherwise Student's over the seeds'
@@ -143,7 +140,7 @@ def share_interval(successes: Sequence[int], trials: Sequence[int]) -> tuple[End
     shares = np.array([wins / of for wins, of in zip(successes, trials, strict=True)])
     found = variance_of_mean(shares)
     if found is None or np.ptp(shares) == 0:
-        return list(wilson_interval(sum(successes), sum(trials))), WILSON
+        return list(wilson_interval(sum(successes), sum(trials))), "Wilson"
     mean, half = float(shares.mean()), student_half_width([found])
     return [max(0.0, mean - half), min(1.0, mean + half)], f"Student t over {SEEDS}"
 

@@ -155,9 +155,10 @@ def check_trained(arms: Sequence[ArmName], training_seeds: Sequence[int], runs: 
     if not missing:
         return
     names = ", ".join(f"{runs.names.get(run, run)}-s{seed}" for run, seed in missing)
-    what = f"{names} {'is' if len(missing) == 1 else 'are'} not trained in {runs.folder}"
-    what = what if any(runs.folder.glob(f"*/{CONFIG}")) else f"nothing is trained in {runs.folder}"
-    raise CheckpointError("\n  ".join([f"{what}. Train first:", *_commands(missing, runs)]))
+    some = (
+        f"{names} {'is' if len(missing) == 1 else 'are'} not" if any(runs.folder.glob(f"*/{CONFIG}")) else "nothing is"
+    )
+    raise CheckpointError("\n  ".join([f"{some} trained in {runs.folder}. Train first:", *_commands(missing, runs)]))
 
 
 def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:

@@ -125,9 +125,7 @@ class Comparison:
     def dataset(self, dims: str) -> dict[str, Any] | None:
         """The data set of the policies; if there are several, the first one with the others in it."""
         found = datasets(self.teams[dims])
-        if not found:
-            return None
-        return found[0] | ({"others": found[1:]} if len(found) > 1 else {})
+        return found[0] | ({"others": found[1:]} if len(found) > 1 else {}) if found else None
 
     def conditions(self, dims: str) -> dict[str, Any]:
         """What a record says about the making of its numbers."""
