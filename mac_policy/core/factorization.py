@@ -25,7 +25,7 @@ from mac_policy.core.training_draws import (
 
 
 class Factorization(Protocol):
-    """The one object that training and inference share, so that both walk the same paths."""
+    """The law of paths that training and inference share."""
 
     num_variables: int
     deterministic: bool  # whether `ranks` is a function of the masks alone
@@ -39,7 +39,7 @@ class Factorization(Protocol):
     def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The step 0, 1, ... at which each queried variable is answered, (n, N) long.
 
-        Given variables have rank -1, those neither given nor asked rank N. Equal ranks are answered together.
+        Given variables have rank -1, variables neither given nor queried rank N. Equal ranks are answered together.
         Ranks are drawn and returned on the CPU, wherever the masks are; so `generator` is one of the CPU.
         """
         ...
@@ -52,7 +52,7 @@ class Factorization(Protocol):
         ...
 
     def path_mode(self, n: int) -> Tensor | None:
-        """The activation mode a network is told along these paths (n,), None where there are no modes."""
+        """The activation mode of these paths (n,), or None without modes."""
         ...
 
 
@@ -92,10 +92,10 @@ class UniformOrder:
 class MaskTuned:
     """MAC: trains the conditionals that queries with masks ~ M meet, as often as they meet them.
 
-    query: 'marginal' (M gives the variables asked for), 'conditional' (`evidence_masks` gives the evidence, all the
-    rest is asked for), 'both' (half and half). protocol: 'largest' walks in canonical order (w-MAC), 'random' in a
+    query: 'marginal' (M draws the queried variables), 'conditional' (`evidence_masks` draws the evidence and all
+    others are queried), 'both' (half and half). protocol: 'largest' walks in canonical order (w-MAC), 'random' in a
     random one (w-RND). weights: 'parallel' trains every unseen variable alike (the paper), 'edge' each by how often
-    it is asked next given that evidence. path_weighting: see `induced_edge_law`.
+    it is queried next given that evidence. path_weighting: see `induced_edge_law`.
 
     `training_queries` draws whole paths, for networks that answer them in one pass: a query as often as it counts,
     its edges all alike, so that the loss is over the edges that inference meets, exactly. What corrects the parallel
@@ -159,7 +159,7 @@ class MaskTuned:
         return None
 
     def _draw_queries(self, n: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Queries and what is given (n, N) each, as often as they count."""
+        """Masks of queried and of given variables (n, N) each, drawn as often as they count."""
         starts = {kind: law.starts(n, generator) for kind, law in self._whole.items()}
         pairs = [(s, s & False) if kind == "marginal" else (~s, s) for kind, s in starts.items()]
         if len(pairs) == 1:
@@ -196,7 +196,7 @@ def _path_law(
 def whole_path(
     factorization: Factorization, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None
 ) -> Tensor:
-    """The ranks of a query with its given variables in the order in which they would be asked for. (n, N)"""
+    """The ranks of a query, with its given variables in the order in which a path would query them. (n, N)"""
     ranks = factorization.ranks(query=query, given=given, generator=generator)
     order = factorization.ranks(query=given, given=torch.zeros_like(given), generator=generator)
     return with_order_of_given(ranks, given.cpu(), order)

@@ -1,6 +1,6 @@
 """The exact law over all 2^N masks that a decomposition protocol induces (N <= 16).
 
-A query mask e ~ M is decomposed along a path of edges (i, e'): variable i is asked given e'. `induced_edge_law`
+A query mask e ~ M is decomposed along a path of edges (i, e'): variable i is queried given e'. `induced_edge_law`
 walks the lattice of masks once, cardinality by cardinality, and adds up how often every edge is met.
 Masks are rows of `all_masks(N)`: bit i of the row number stands for variable i.
 """
@@ -34,7 +34,7 @@ def induced_edge_law(
 ) -> Tensor:
     """Probability of every edge (evidence e, next variable i): (2^N, N) float64, summing to 1.
 
-    query 'marginal': M gives the variables asked for, the path leads from the empty mask to them.
+    query 'marginal': M draws the queried variables, the path leads from the empty mask to them.
     query 'conditional': M gives the evidence, the path leads from it to the full mask.
     protocol 'largest' walks in canonical order (w-MAC), 'random' in a uniformly random one (w-RND).
     path_weighting 'mean' lets every query count once (the papers' sampler and Table 7), 'sum' every edge (Eq. 6),

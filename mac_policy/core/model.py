@@ -23,7 +23,7 @@ class AnyOrderModel(nn.Module):
     """A network that reads evidence and a head that turns its output into univariate conditionals.
 
     x: values (B, N). evidence, query, given, missing: bool (B, N), or one row (N,) for all. context: (B, C).
-    A missing variable has no value: it is never seen and never asked.
+    A missing variable has no value: it is neither evidence nor queried.
 
     >>> import torch
     >>> from mac_policy.core import AnyOrderModel, MaskTuned, UniformCardinality
@@ -37,9 +37,9 @@ class AnyOrderModel(nn.Module):
     >>> model.log_prob(torch.zeros(2, 9), query=~given, given=given, factorization=paths).shape
     torch.Size([2])
 
-    A set network is asked step after step; a path network (`network.kind`) for a whole path in one pass, and sampled
-    with what it has read kept in a `cache`. Set networks train on `factorization.training_masks(n, generator)`, path
-    networks on `factorization.training_queries(n, generator)`; all else is the same for both.
+    A set network answers one step in a pass and trains on `factorization.training_masks(n, generator)`; a path network
+    (`network.kind`) answers a whole path in one pass, keeps what it has read in a `cache` while it is sampled, and
+    trains on `factorization.training_queries(n, generator)`. Everything else is the same for both.
 
     `rows_per_pass` bounds the size of a network pass in log_prob, which conditionals of different rows and steps share;
     by default it is as many rows as have 65,536 variables, and at least 16: larger passes leave a processor's cache.

@@ -1,6 +1,6 @@
 """Drawing the evidence masks that inference meets: an exact sampler for each kind of query and any N.
 
-A path law draws (evidence e (n, N) bool, next (n, N) float): `next` is the law of the variable asked for after e,
+A path law draws (evidence e (n, N) bool, next (n, N) float): `next` is the law of the variable queried after e,
 or an unbiased one-hot draw from it where the law has no closed form.
 """
 
@@ -24,7 +24,7 @@ from mac_policy.core.subsets import (
 
 
 class PathDraw(NamedTuple):
-    """Evidence met on the way (n, N) bool, and the law of the variable that is asked next (n, N) float."""
+    """Evidence met on the way (n, N) bool, and the law of the variable that is queried next (n, N) float."""
 
     evidence: Tensor
     next: Tensor
@@ -32,7 +32,7 @@ class PathDraw(NamedTuple):
 
 class PathLaw(Protocol):
     def sample(self, n: int, edges: bool, generator: torch.Generator | None) -> PathDraw:
-        """n draws; `next` is filled only when `edges` is asked for."""
+        """n draws; `next` is filled only with `edges=True`."""
         ...
 
 

@@ -16,12 +16,12 @@ GIVEN = -1  # the rank of a variable that is given
 
 
 def next_of(ranks: Tensor, now: Tensor, deterministic: bool) -> Tensor:
-    """The law of the variable that step `now` (n,) answers, where it is the path's own or any of those left."""
+    """The law of the variable that step `now` (n,) answers: the path's own, or uniform over the variables left."""
     return (ranks == now[:, None]).float() if deterministic else uniform_over(still_asked(ranks, now))
 
 
 def still_asked(ranks: Tensor, now: Tensor) -> Tensor:
-    """What is asked and not answered before step `now` (n,). (n, N) bool"""
+    """Queried variables that are not answered before step `now` (n,). (n, N) bool"""
     return (ranks >= now[:, None]) & (ranks < ranks.shape[1])
 
 
@@ -32,7 +32,7 @@ def ranks_in_order(order: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
 
 
 def ranks_by_key(keys: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
-    """Ranks in the order of each row's own keys (n, N)."""
+    """Ranks in increasing order of each row's keys (n, N)."""
     by_key = keys.masked_fill(~query, torch.inf).argsort(1).argsort(1)
     return mark_ranks(by_key, query=query, given=given)
 

@@ -76,7 +76,7 @@ class StagedModes:
         return TrainingMasks(self._with_channels(active), self._with_channels(uniform_over(stage)), mode)
 
     def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
-        """A mode for each row; half of them ask for the rest given what is active, half for everything."""
+        """A mode for each row; half of the rows query the rest given the active variables, half query everything."""
         active, _, mode = self.training_masks(n, generator)
         given = active & (torch.rand((n, 1), generator=generator) < 0.5)
         after = self._ranks(self._first[mode], generator, query=~given, given=given)

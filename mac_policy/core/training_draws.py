@@ -13,11 +13,11 @@ from mac_policy.core.checks import check_mask, check_rows, check_weights
 
 
 class TrainingMasks(NamedTuple):
-    """What one training step asks of the model; the loss is - sum_i weights_i log p(x_i | x_evidence)."""
+    """Evidence and weights of one training step; the loss is - sum_i weights_i log p(x_i | x_evidence)."""
 
     evidence: Tensor  # (n, N) bool
     weights: Tensor  # (n, N) float, >= 0, zero on evidence
-    mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
+    mode: Tensor | None = None  # (n,) long, for networks that read the activation mode
 
     @property
     def known(self) -> Tensor:
@@ -29,14 +29,14 @@ class TrainingMasks(NamedTuple):
 
 
 class TrainingQueries(NamedTuple):
-    """What one training step asks of a path network; the loss is - sum_i weights_i log p(x_i | what precedes i).
+    """Queries and weights of one training step; the loss is - sum_i weights_i log p(x_i | variables before i).
 
     ranks: as `Factorization.ranks`, but the given variables are ordered too: -g, ..., -1 for g of them.
     """
 
     ranks: Tensor  # (n, N) long
-    weights: Tensor  # (n, N) float, >= 0, zero on what is not asked
-    mode: Tensor | None = None  # (n,) long, for networks that are told the activation mode
+    weights: Tensor  # (n, N) float, >= 0, zero where nothing is queried
+    mode: Tensor | None = None  # (n,) long, for networks that read the activation mode
 
     @property
     def given(self) -> Tensor:
@@ -90,12 +90,12 @@ def uniform_over(mask: Tensor) -> Tensor:
 
 
 def mean_over_path(query: Tensor) -> Tensor:
-    """1 / t for each of the t variables asked for. (n, N)"""
+    """1 / t for each of the t queried variables. (n, N)"""
     return query / query.sum(1, keepdim=True).clamp(min=1)
 
 
 def only_last(ranks: Tensor, query: Tensor) -> Tensor:
-    """1 for the variable that is asked last. (n, N)"""
+    """1 for the variable that is queried last. (n, N)"""
     asked = ranks.masked_fill(~query, -1)
     return (query & (asked == asked.amax(1, keepdim=True))).float()
 
@@ -117,7 +117,7 @@ def known_and_weights(asked: TrainingDraws, x: Tensor, missing: Tensor | None, v
         raise ValueError(f"weights must have the shape of x, {tuple(x.shape)}, got {tuple(asked.weights.shape)}")
     if isinstance(asked, TrainingQueries):
         known, nothing = check_ranks(asked.ranks, x), x.shape[1]
-        unweighted, where = ~asked.query, "where nothing is asked"
+        unweighted, where = ~asked.query, "where nothing is queried"
     else:
         known, nothing = check_mask("evidence", asked.evidence, len(x), x.shape[1]), 0
         unweighted, where = known, "where there is evidence"

@@ -36,7 +36,7 @@ class Path(NamedTuple):
 
 
 def choose(kind: str, temperature: float, deterministic: bool, asked: float | None) -> How:
-    """A temperature asked for means sampling at it (0: the mode); `deterministic` never samples."""
+    """How values are chosen: a requested temperature means sampling at it (0: the mode), `deterministic` the mode."""
     if asked is not None and not 0 <= asked < math.inf:
         raise ValueError(f"temperature must be a finite number of at least 0, got {asked!r}")
     temperature = temperature if asked is None else asked

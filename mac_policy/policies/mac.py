@@ -97,7 +97,7 @@ class MAC(Policy):
         }
 
     def _levels(self, context: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """P(X <= x) for each variable given drawn evidence, and where it is asked for. (B, variables) each"""
+        """P(X <= x) for each variable given drawn evidence, and where it is queried. (B, variables) each"""
         draws = self.model.asking.draw(self.factorization, len(x), torch.Generator().manual_seed(0)).to(x.device)
         return decoding.cdf(self.model.answers(x, draws, context), x), draws.weights > 0
 

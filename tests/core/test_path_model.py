@@ -352,7 +352,7 @@ QUERIES = MaskTuned(FixedMasks(mask("111000")[None]), query="conditional").train
         (lambda: MODEL.loss(X, QUERIES._replace(weights=QUERIES.weights[:1])), r"weights must be .* 2 of x, got \(1,"),
         (lambda: MODEL.loss(X, QUERIES._replace(weights=-QUERIES.weights)), r"weights\[0, 3\] is -0.33.* at least 0"),
         (lambda: MODEL.loss(X, QUERIES._replace(weights=QUERIES.weights + 1)),
-         r"weights\[0, 0\] is 1.0: .* 0 where nothing is asked"),
+         r"weights\[0, 0\] is 1.0: .* 0 where nothing is queried"),
         (lambda: MODEL.loss(X, QUERIES, missing=mask("10000")), "missing must have shape"),
     ],
 )  # fmt: skip

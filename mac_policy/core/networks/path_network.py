@@ -33,34 +33,34 @@ class PathState:
 class PathNetwork(Network):
     """Sees the variables in path order and gives the conditional of each from what precedes it.
 
-    A path is a row of ranks: negative for what is given (in the order it would be asked for), 0, 1, ... for what is
-    asked, N for what is neither. No conditional depends on a value of its own rank or a later one.
+    A path is a row of ranks: negative for given variables (in the order in which a path would query them), 0, 1, ...
+    for queried variables, N for all others. No conditional depends on a value of its own rank or a later one.
     """
 
     kind = "path"
     given_in_order: bool = True
-    """Whether the order of what is given matters."""
+    """Whether the order of the given variables matters."""
 
     @abstractmethod
     def forward(
         self, features: Tensor, ranks: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
     ) -> Tensor:
         """``(B, N, F)`` features, ``(B, N)`` long ranks, ``encode(context)``, ``(B,)`` long mode to ``(B, N, P)``
-        parameters, zero where nothing is asked."""
+        parameters, zero where nothing is queried."""
 
     @abstractmethod
     def begin(
         self, features: Tensor, ranks: Tensor, encoded: Tensor | None, mode: Tensor | None, room: int
     ) -> PathState:
-        """Reads what is given; `room` is how many columns of questions will follow at most."""
+        """Reads the given variables; at most `room` columns of targets follow."""
 
     @abstractmethod
     def ask(self, state: PathState, targets: Tensor) -> Tensor:
-        """``(b, m)`` long, the variables that the first b rows are asked next, N for none; to ``(b, m, P)``."""
+        """``(b, m)`` long, the next targets of the first b rows, N for none; to ``(b, m, P)`` parameters."""
 
     @abstractmethod
     def tell(self, state: PathState, targets: Tensor, features: Tensor) -> None:
-        """The values of what was asked last, as ``(b, m, F)`` features."""
+        """Reads the values of the last targets, as ``(b, m, F)`` features."""
 
     def _check_path(self, features: Tensor, ranks: Tensor, encoded: Tensor | None, mode: Tensor | None) -> None:
         self._check_features(features)

@@ -1,6 +1,6 @@
-"""Ranks as tokens: each carries the value of one variable of the path and is told which variable comes next.
+"""Paths as tokens: each carries the value of one variable of the path and the index of the next one.
 
-With free attention among what is given, a row of g given and q asked variables becomes
+With free attention among the given variables, a row of g given and q queried variables becomes
 
     value    p1  ...  pg  -   p(g+1)  ...  p(g+q-1)
     target   -   ...  -  p(g+1)       ...  p(g+q)
@@ -30,13 +30,13 @@ class PathTokens(NamedTuple):
     target: Tensor  # (B, T) long, the variable it is to predict
     place: Tensor  # (B, T) long, how many tokens precede it on the path
     chain: Tensor  # (B, T) bool, whether the tokens after it see it
-    asked: Tensor  # (B, T) bool, whether what it predicts is wanted
+    asked: Tensor  # (B, T) bool, whether its prediction is wanted
     valid: Tensor  # (B, T) bool, whether it is a token and no padding
     given: Tensor  # (B,) long, how many variables are given
 
 
 def path_tokens(ranks: Tensor, free: bool) -> PathTokens:
-    """Tokens of the paths `ranks` (B, N): negative for what is given, 0, 1, ... for what is asked, N for the rest."""
+    """Tokens of the paths `ranks` (B, N): negative for given variables, 0, 1, ... for queried ones, N for the rest."""
     none = ranks.shape[1]
     longest = int((ranks < none).sum(1).max()) if len(ranks) else 0
     variable = ranks.argsort(dim=1, stable=True)[:, :longest]
@@ -51,14 +51,14 @@ def path_tokens(ranks: Tensor, free: bool) -> PathTokens:
         seen = place < given[:, None]
         value = torch.where(seen, variable, before.masked_fill(place == given[:, None], none))
         target = variable.masked_fill(seen, none)
-    # Padding has the value of no variable: what is neither given nor asked may be NaN.
+    # Padding has the value of no variable: variables that are neither given nor queried may be NaN.
     value, target = value.masked_fill(~valid, none), target.masked_fill(~valid, none)
     tokens = PathTokens(value, target, place, valid, asked & ~tied, valid, given)
     return with_side_tokens(tokens, tied) if bool(tied.any()) else tokens
 
 
 def with_side_tokens(tokens: PathTokens, tied: Tensor) -> PathTokens:
-    """Tokens beside the path for the `tied` (B, L), which are asked together with one before them on the path."""
+    """Tokens beside the path for the `tied` (B, L), which are queried together with one before them on the path."""
     start = torch.where(tied, 0, tokens.place).cummax(1).values  # the first of each one's rank
     last = (start * tokens.valid).amax(1, keepdim=True)  # what comes after the last question is not needed
     on_path = tokens.valid & (tokens.place <= last)

@@ -34,8 +34,8 @@ class RowConditions:
 class PathTransformer(PathNetwork):
     """Tokens of (value, its position, the position of the next target), in path order.
 
-    ``given``: what is given is read ``'free'``, every given variable seeing every other, or ``'causal'``, in the order
-    in which it would be asked for; then p(a, b) = p(a) p(b | a) holds exactly along the canonical order.
+    ``given``: the given variables are read ``'free'``, each seeing all others, or ``'causal'``, in the order in which
+    a path would query them; then p(a, b) = p(a) p(b | a) holds exactly along the canonical order.
     ``context_as``: the context is ``'added'`` to every token, is a ``'token'`` in front, or shifts and scales the
     normalised tokens of every layer (``'adaptive'``); ``trunk_depth`` layers of ``trunk_width`` read it first.
     ``value_embedding``: values are embedded by an ``'mlp'`` of one hidden layer or a ``'linear'`` map; ``'auto'``: the
