@@ -42,7 +42,7 @@ def measure(spec: ModelSpec, num_samples: int, repeats: int) -> tuple[list[float
         if repeat == 3:
             processors = time.process_time()
         began = time.perf_counter()
-        information_gain(model, x, target & False, target, num_samples=num_samples, generator=generator)
+        information_gain(model, x, given=target & False, target=target, num_samples=num_samples, generator=generator)
         taken.append(1000 * (time.perf_counter() - began))
     return taken[3:], 1000 * (time.process_time() - processors) / repeats
 

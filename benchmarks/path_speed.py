@@ -59,7 +59,7 @@ def likelihoods(made: dict[str, AnyOrderModel], length: int, chunks: int, repeat
     """CPU seconds of each kind of likelihood of `chunks` chunks, for each network."""
     g = torch.Generator().manual_seed(0)
     x = torch.randint(LETTERS, (chunks, length), generator=g)
-    subsets = UniformCardinality(length).sample(chunks, g)
+    subsets = UniformCardinality(length).sample(chunks, given=g)
     everything, nothing = torch.ones_like(subsets), torch.zeros_like(subsets)
     kinds = {"joint": (everything, nothing), "marginal": (subsets, nothing), "conditional": (~subsets, subsets)}
     factorization = MaskTuned(UniformCardinality(length))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -17,58 +18,116 @@ from mac_policy.rows.estimate import estimated_log_prob
 Draws: TypeAlias = TrainingDraws
 
 
-class RowModel(nn.Module):
-    """An any-order model and the factorisation it is trained for and asked along.
+class RowModel(nn.Module, ABC):
+    """A model of rows x (B, N): any-order models and baselines answer the same questions.
 
-    `forward` is the loss of a batch, so that it can be trained by any loop and on any number of processes.
+    Masks are bool (B, N), or (N,) for all rows. A missing value is in no mask and may be anything, NaN included.
 
-    >>> from mac_policy.core import MaskTuned, UniformCardinality
-    >>> from mac_policy.core.heads import GaussianMixture
-    >>> from mac_policy.core.networks import MLP
-    >>> head = GaussianMixture(5)
-    >>> network = MLP(num_variables=9, num_features=head.num_features, num_params=head.num_params)
-    >>> model = RowModel(AnyOrderModel(network, head), MaskTuned(UniformCardinality(9)))
+    >>> from mac_policy.rows.spec import ModelSpec, build
+    >>> model = build(ModelSpec("mac", (9,), None, {"kind": "mlp", "width": 8}, {"kind": "gaussian"}))
     >>> model(torch.zeros(2, 9), model.draw(2, torch.Generator())).shape
     torch.Size([])
     """
 
-    any_query = True  # and not whole rows alone
+    num_variables: int
+    rows_per_pass: int
+    """Rows that a network reads at once where no gradient is requested."""
+    densities: tuple[str, ...]
+    """The names of what `log_prob` gives; 'model' is the one to compare."""
+    any_query: bool = True
+    """Whether `log_prob` answers every query; otherwise it answers whole rows, given nothing."""
+    modes: tuple[str, ...] = ()
+    """The activation modes that the network was trained in."""
+
+    def in_mode(self, mode: str) -> RowModel:
+        """The same model, asked along the paths of another mode of staged activation."""
+        raise ValueError(f"mode {mode!r}: this model is not trained in modes")
+
+    @abstractmethod
+    def draw(self, n: int, generator: torch.Generator) -> Any:
+        """The random draws of a training step on n rows: a named tuple of tensors (n, ...) with `to(device)`."""
+
+    @abstractmethod
+    def forward(
+        self,
+        x: Tensor,
+        draws: Any,
+        generator: torch.Generator | None = None,
+        energy_weight: float = 1.0,
+        missing: Tensor | None = None,
+    ) -> Tensor:
+        """The mean loss of rows x (B, N), a scalar.
+
+        energy_weight: of a head with an energy, 0 while its proposal is trained alone; missing: bool (B, N), values
+        that do not exist, which are neither evidence nor queried.
+        """
+
+    @abstractmethod
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        query: Tensor,
+        given: Tensor,
+        generator: torch.Generator | None = None,
+        orders: int = 1,
+        steps: int | None = None,
+        step_generator: torch.Generator | None = None,
+    ) -> Mapping[str, Tensor]:
+        """log p(x_query | x_given) in nats of every row (B,), by each of `densities`.
+
+        orders: random paths whose probabilities are averaged; steps: estimate a longer path from so many of its steps.
+        """
+
+    @abstractmethod
+    def sample(
+        self,
+        x: Tensor,
+        *,
+        given: Tensor,
+        num_samples: int = 1,
+        steps: int | None = None,
+        temperature: float = 1.0,
+        missing: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """x with all variables drawn that are neither given nor missing; (B, N), or (num_samples, B, N) if > 1."""
+
+    def impute(
+        self, x: Tensor, *, given: Tensor, num_samples: int = 1, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Draws of all variables that are not given, (B, num_samples, N). Given values stay as they are in x (B, N)."""
+        found = self.sample(x, given=given, num_samples=num_samples, generator=generator)
+        return found.view(num_samples, *x.shape).transpose(0, 1)
+
+
+class AnyOrderRows(RowModel):
+    """An any-order model, and the factorisation that it is trained for and asked along."""
 
     def __init__(self, model: AnyOrderModel, factorization: Factorization) -> None:
         super().__init__()
         self.model, self.factorization = model, factorization
-
-    @property
-    def num_variables(self) -> int:
-        return self.model.num_variables
+        self.num_variables = model.num_variables
+        self.densities = tuple(views(model))
+        if isinstance(factorization, StagedModes):
+            self.modes = factorization.modes
 
     @property
     def rows_per_pass(self) -> int:
-        """The size of a network pass."""
+        """Rows that a network reads at once."""
         return self.model.rows_per_pass
 
     @rows_per_pass.setter
     def rows_per_pass(self, rows: int) -> None:
         self.model.rows_per_pass = rows
 
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """The activation modes that the network was trained in; () where there are none."""
-        return self.factorization.modes if isinstance(self.factorization, StagedModes) else ()
-
-    def in_mode(self, mode: str) -> RowModel:
-        """The same model, asked along the paths of another mode (of staged activation)."""
+    def in_mode(self, mode: str) -> AnyOrderRows:
         if not isinstance(self.factorization, StagedModes):
             raise ValueError(f"mode {mode!r}: this model is not trained in modes")
-        return RowModel(self.model, self.factorization.at(mode)).train(self.training)
-
-    @property
-    def densities(self) -> tuple[str, ...]:
-        """The names of what `log_prob` gives."""
-        return tuple(views(self.model))
+        return AnyOrderRows(self.model, self.factorization.at(mode)).train(self.training)
 
     def draw(self, n: int, generator: torch.Generator) -> Draws:
-        """The random numbers of a training step on n rows: masks for a set network, whole paths for a path network."""
+        """Masks for a set network, whole paths for a path network."""
         return self.model.asking.draw(self.factorization, n, generator)
 
     def forward(
@@ -79,8 +138,6 @@ class RowModel(nn.Module):
         energy_weight: float = 1.0,
         missing: Tensor | None = None,
     ) -> Tensor:
-        """The mean loss of rows x (B, N). `energy_weight`: of a head with an energy, 0 while its proposal warms up;
-        `missing` (B, N): values that are not there, and are neither shown nor asked for."""
         if isinstance(self.model.head, EnergyTilted):
             self.model.head.energy_weight = energy_weight
         return self.model.loss(x, draws, generator=generator, missing=missing)
@@ -89,19 +146,15 @@ class RowModel(nn.Module):
     def log_prob(
         self,
         x: Tensor,
+        *,
         query: Tensor,
         given: Tensor,
-        *,
         generator: torch.Generator | None = None,
         orders: int = 1,
         steps: int | None = None,
         step_generator: torch.Generator | None = None,
     ) -> Mapping[str, Tensor]:
-        """log p(x_query | x_given) of every row (B,), by every density the head has ('model', 'proposal', ...).
-
-        `steps` below the length of a path estimates its sum, without bias, from that many of its steps; a path network
-        answers all of them anyway.
-        """
+        """The estimate from `steps` steps has no bias. A path network answers whole paths, whatever `steps` is."""
         found: dict[str, Tensor] = {}
         for name, view in views(self.model).items():
             if steps is None or self.model.asking.whole_paths:
@@ -127,16 +180,8 @@ class RowModel(nn.Module):
             found[name] = values
         return found
 
-    def sample(self, x: Tensor, given: Tensor, **options: Any) -> Tensor:
-        """x with all that is not given drawn, as `AnyOrderModel.sample`."""
+    def sample(self, x: Tensor, *, given: Tensor, **options: Any) -> Tensor:
         return self.model.sample(x, given=given, factorization=self.factorization, **options)
-
-    def impute(
-        self, x: Tensor, seen: Tensor, *, num_samples: int = 1, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """Draws of all that is not seen, given what is (B, S, N); what is seen stays as it is in x (B, N)."""
-        found = self.sample(x, seen, num_samples=num_samples, generator=generator)
-        return found.view(num_samples, *x.shape).transpose(0, 1)
 
 
 def rows_of(draws: Draws, rows: slice) -> Draws:

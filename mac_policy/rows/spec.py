@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +26,9 @@ from mac_policy.core.heads import (
 )
 from mac_policy.core.networks import MLP, Network, PathTransformer, Transformer, UNet
 from mac_policy.core.orders import lexicographic, strided
-from mac_policy.rows.baselines import BASELINES
+from mac_policy.rows.baselines import BASELINES, Baseline
 from mac_policy.rows.methods import METHODS
-from mac_policy.rows.model import RowModel
+from mac_policy.rows.model import AnyOrderRows, RowModel
 
 NETWORKS: dict[str, type[Network]] = {
     "transformer": Transformer,
@@ -94,23 +94,26 @@ def build(spec: ModelSpec, seed: int = 0) -> RowModel:
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        if METHODS[spec.method].is_baseline:
-            return make_baseline(spec)
-        factorization = make_factorization(spec)
-        head = make_head(spec)
-        network = make_network(spec, head)
-    return RowModel(AnyOrderModel(network, head, validate=False), factorization)
+        return make_baseline(spec) if METHODS[spec.method].is_baseline else make_any_order(spec)
 
 
-def make_baseline(spec: ModelSpec) -> RowModel:
-    """One of `BASELINES`, which is asked as a RowModel is: it is built from shape, levels, head, network
-    and its own settings."""
+def make_any_order(spec: ModelSpec) -> AnyOrderRows:
+    """An any-order model, whose first weights come from torch's global generator."""
+    factorization = make_factorization(spec)
+    head = make_head(spec)
+    network = make_network(spec, head)
+    return AnyOrderRows(AnyOrderModel(network, head, validate=False), factorization)
+
+
+def make_baseline(spec: ModelSpec) -> Baseline:
+    """One of `BASELINES`, made of shape, levels, head, network and its own settings."""
     settings = dict(spec.network)
     kind = check_choice("baseline", settings.pop("kind", None), BASELINES)
     if kind != METHODS[spec.method].network:
         raise ValueError(f"the method {spec.method} is the baseline {METHODS[spec.method].network}, not {kind}")
     known = {"shape": spec.shape, "head": make_head(spec), "levels": spec.levels}
-    return cast(RowModel, _construct(BASELINES[kind], settings, known, kind))
+    found: Baseline = _construct(BASELINES[kind], settings, known, kind)
+    return found
 
 
 def make_factorization(spec: ModelSpec) -> Factorization:

@@ -80,10 +80,12 @@ def test_what_is_missing_is_asked_in_the_mode_that_fills_it_last_and_at_random(t
         x, query=asked.query, given=asked.given, factorization=StagedModes((4, 4)).at("right-left"),
         generator=torch.Generator().manual_seed(1),
     )  # fmt: skip
-    told = found[("",)].log_prob(x, asked.query, asked.given, generator=torch.Generator().manual_seed(1))["model"]
+    told = found[("",)].log_prob(x, query=asked.query, given=asked.given, generator=torch.Generator().manual_seed(1))[
+        "model"
+    ]
     torch.testing.assert_close(told, in_mode)
     other = found[(outcome.AT_RANDOM,)].log_prob(
-        x, asked.query, asked.given, generator=torch.Generator().manual_seed(1)
+        x, query=asked.query, given=asked.given, generator=torch.Generator().manual_seed(1)
     )
     assert not torch.allclose(other["model"], told)  # the network is told another mode
     assert list(outcome.in_modes(image_model("sfarm-uniform"), asked)) == [("", outcome.AT_RANDOM)]
@@ -105,7 +107,9 @@ def test_many_trajectories_average_the_probabilities_of_all_orders():
             total = total + conditional.log_prob(x)[:, variable]
         paths.append(total)
     expected = torch.stack(paths).exp().mean(0)
-    found = model.log_prob(x, query, ~query, orders=3000, generator=torch.Generator().manual_seed(0))["model"].exp()
+    found = model.log_prob(x, query=query, given=~query, orders=3000, generator=torch.Generator().manual_seed(0))[
+        "model"
+    ].exp()
     spread = torch.stack(paths).exp().std(0) / 3000**0.5
     assert bool(((found - expected).abs() < 4 * spread + 1e-12).all())
 
@@ -114,7 +118,7 @@ def test_fills_leave_what_is_seen_and_differ_from_one_another():
     model = table_model()
     x = torch.randn(5, 3, dtype=torch.float64)
     seen = torch.tensor([True, False, True])
-    found = model.impute(x, seen.expand(5, 3), num_samples=4, generator=torch.Generator().manual_seed(0))
+    found = model.impute(x, given=seen.expand(5, 3), num_samples=4, generator=torch.Generator().manual_seed(0))
     assert found.shape == (5, 4, 3)
     assert torch.equal(found[:, :, seen], x[:, None, seen].expand(5, 4, 2))
     assert len(found[0, :, 1].unique()) == 4
@@ -124,7 +128,7 @@ def test_fewer_steps_fill_several_pixels_at_once():
     model, passes = image_model(), []
     model.model.network.register_forward_hook(lambda *_: passes.append(1))
     nothing = torch.zeros(2, 16, dtype=torch.long)
-    model.sample(nothing, nothing > 0, steps=3, generator=torch.Generator().manual_seed(0))
+    model.sample(nothing, given=nothing > 0, steps=3, generator=torch.Generator().manual_seed(0))
     assert len(passes) == 3
 
 

@@ -13,8 +13,8 @@ from mac_policy.rows.acquisition.information_gain import (
     Reward,
     greedy_order,
     information_gain,
+    known_after,
     random_order,
-    seen_after,
 )
 from mac_policy.rows.acquisition.latent import latent_information_gain
 from mac_policy.rows.acquisition.settings import AcquisitionSettings
@@ -26,7 +26,7 @@ ROWS_PER_PASS = 8192  # of a network, and draws that are answered together
 
 class Curves(NamedTuple):
     """Of each row (R, D + 1), after 0, 1, ..., D variables: the squared error of the mean, the mean over targets; and
-    -log p(x_target | x_seen) in nats."""
+    -log p(x_target | x_given) in nats."""
 
     squared: Tensor
     nll: Tensor
@@ -44,15 +44,15 @@ def error_curves(
 ) -> Curves:
     """The errors of rows x (R, N) whose variables become known in `order` (R, D). target: (N,) bool."""
     steps = order.shape[1] + 1
-    seen = torch.cat([seen_after(order, count, x.shape[1]) for count in range(steps)])  # (steps * R, N)
+    given = torch.cat([known_after(order, count, x.shape[1]) for count in range(steps)])  # (steps * R, N)
     rows = x.repeat(steps, 1)
-    asked = target.expand_as(seen)
-    nll = -model.log_prob(rows, asked, seen, generator=generator)["model"]
+    asked = target.expand_as(given)
+    nll = -model.log_prob(rows, query=asked, given=given, generator=generator)["model"]
     portion = max(1, ROWS_PER_PASS // num_samples)
     squared = torch.cat(
         [
             _squared_error(model, part, known, target, num_samples, generator)
-            for part, known in zip(rows.split(portion), seen.split(portion), strict=True)
+            for part, known in zip(rows.split(portion), given.split(portion), strict=True)
         ]
     )
     return Curves(squared.view(steps, -1).T.contiguous(), nll.view(steps, -1).T.contiguous())
@@ -61,14 +61,14 @@ def error_curves(
 def _squared_error(
     model: ConditionalModel,
     x: Tensor,
-    seen: Tensor,
+    given: Tensor,
     target: Tensor,
     num_samples: int,
     generator: torch.Generator | None,
 ) -> Tensor:
     """(R,), by the mean of draws of each target on its own."""
-    known = torch.where(seen, x, torch.zeros_like(x))
-    drawn = model.sample(known, seen, num_samples=num_samples, steps=1, generator=generator)
+    known = torch.where(given, x, torch.zeros_like(x))
+    drawn = model.sample(known, given=given, num_samples=num_samples, steps=1, generator=generator)
     predicted = drawn.view(num_samples, *x.shape)[..., target].mean(0)
     return (predicted - x[:, target]).square().mean(1)
 

@@ -1,15 +1,15 @@
 """Sequential active information acquisition: which variable to look at next, to learn most about a target.
 
-The reward of looking at x_i is the mutual information I(x_target; x_i | x_seen) (SFARM, Eq. 15), estimated with draws
-from the model's own conditionals: x_i ~ p(. | x_seen), then x_target ~ p(. | x_i, x_seen), and the mean of
+The reward of looking at x_i is the mutual information I(x_target; x_i | x_given) (SFARM, Eq. 15), estimated with draws
+from the model's own conditionals: x_i ~ p(. | x_given), then x_target ~ p(. | x_i, x_given), and the mean of
 
-    log p(x_target | x_i, x_seen) - log p(x_target | x_seen).
+    log p(x_target | x_i, x_given) - log p(x_target | x_given).
 
-Of one target, the expectation is the mean over x_i of KL(p(x_target | x_i, x_seen) || p(x_target | x_seen)): unbiased,
-and never negative, also for a model whose conditionals do not agree with one joint law. So it is of several targets
-along a fixed path. Where paths are random, the draw and the two densities of several targets each take a path of
-their own: the expectation is never negative only as far as the model's conditionals agree. An estimate from few draws
-may well be negative.
+Of one target, the expectation is the mean over x_i of KL(p(x_target | x_i, x_given) || p(x_target | x_given)):
+unbiased, and never negative, also for a model whose conditionals do not agree with one joint law. The same holds for
+several targets along a fixed path. Along random paths, the draw and the two densities of several targets take a path
+each: the expectation is never negative only as far as the model's conditionals agree. An estimate from few draws may
+be negative.
 
 A model whose densities are estimates themselves, as one with a latent vector has them, brings a reward of its own.
 """
@@ -27,7 +27,7 @@ from mac_policy.core.checks import check_disjoint, check_mask, check_values
 
 
 class ConditionalModel(Protocol):
-    """What is asked of a model of rows x (B, N): draws of the unseen, and log p(x_query | x_given) as 'model'."""
+    """The part of a `RowModel` that rewards need: draws, and log p(x_query | x_given) as 'model'."""
 
     @property
     def num_variables(self) -> int: ...
@@ -35,15 +35,15 @@ class ConditionalModel(Protocol):
     def sample(
         self,
         x: Tensor,
-        given: Tensor,
         *,
+        given: Tensor,
         num_samples: int = 1,
         steps: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor: ...
 
     def log_prob(
-        self, x: Tensor, query: Tensor, given: Tensor, *, generator: torch.Generator | None = None
+        self, x: Tensor, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None
     ) -> Mapping[str, Tensor]: ...
 
 
@@ -51,7 +51,7 @@ class Reward(Protocol):
     """What a candidate is worth, (B, N), -inf where there is none; `information_gain` is one."""
 
     def __call__(
-        self, model: Any, x: Tensor, seen: Tensor, target: Tensor, *, generator: torch.Generator | None = None
+        self, model: Any, x: Tensor, *, given: Tensor, target: Tensor, generator: torch.Generator | None = None
     ) -> Tensor: ...
 
 
@@ -59,47 +59,47 @@ class Reward(Protocol):
 def information_gain(
     model: ConditionalModel,
     x: Tensor,
-    seen: Tensor,
+    *,
+    given: Tensor,
     target: Tensor,
     candidates: Tensor | None = None,
-    *,
     num_samples: int = 256,
     rows_per_pass: int = 16384,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """I(x_target; x_i | x_seen) in nats of every candidate i of every row, (B, N); -inf where i is no candidate.
+    """I(x_target; x_i | x_given) in nats of every candidate i of every row, (B, N); -inf where i is no candidate.
 
-    x: values (B, N), of which only the seen ones are read. seen, target, candidates: bool (B, N), or (N,) for all rows;
-    by default everything that is neither seen nor target is a candidate. All pairs of a row and a candidate are
-    answered together, `rows_per_pass` draws of them at a time.
+    x: values (B, N), of which only the given ones are read. given, target, candidates: bool (B, N), or (N,) for all
+    rows; by default all variables that are neither given nor target are candidates. All pairs of a row and a
+    candidate are answered together, `rows_per_pass` draws at a time.
 
     >>> import torch
     >>> from mac_policy.rows.acquisition.information_gain import information_gain
     >>> class Coins:  # x2 tells what x0 is, x1 does not
     ...     num_variables = 3
-    ...     def sample(self, x, given, *, num_samples=1, steps=None, generator=None):
+    ...     def sample(self, x, *, given, num_samples=1, steps=None, generator=None):
     ...         x, given = x.repeat(num_samples, 1), given.repeat(num_samples, 1)
     ...         drawn = torch.where(given, x, torch.randint(2, x.shape, generator=generator).float())
     ...         drawn[:, 0] = torch.where(given[:, 2], x[:, 2], drawn[:, 0])
     ...         return drawn if num_samples == 1 else drawn.view(num_samples, -1, 3)
-    ...     def log_prob(self, x, query, given, *, generator=None):
+    ...     def log_prob(self, x, *, query, given, generator=None):
     ...         return {"model": torch.where(given[:, 2], 1.0, 0.5).log()}
     >>> target = torch.tensor([True, False, False])
-    >>> information_gain(Coins(), torch.zeros(1, 3), ~target & False, target)
+    >>> information_gain(Coins(), torch.zeros(1, 3), given=~target & False, target=target)
     tensor([[  -inf, 0.0000, 0.6931]])
     """
     num_samples, rows_per_pass = check_count("num_samples", num_samples), check_count("rows_per_pass", rows_per_pass)
-    seen, target, candidates = check_question(model, x, seen, target, candidates)
-    x = torch.where(seen, x, torch.zeros_like(x))
+    given, target, candidates = check_question(model, x, given=given, target=target, candidates=candidates)
+    x = torch.where(given, x, torch.zeros_like(x))
     # Every variable is drawn on its own: one pass of an any-order model.
-    drawn = model.sample(x, seen, num_samples=num_samples, steps=1, generator=generator)
+    drawn = model.sample(x, given=given, num_samples=num_samples, steps=1, generator=generator)
     drawn = drawn.view(num_samples, *x.shape)  # (S, B, N)
     gains = drawn.new_full(x.shape, -torch.inf)
     row, variable = candidates.nonzero(as_tuple=True)  # (P,) pairs of a row and what it may look at
     portion = max(1, rows_per_pass // num_samples)
     for rows, variables in zip(row.split(portion), variable.split(portion), strict=True):
-        looked = torch.zeros_like(seen[rows]).scatter(1, variables[:, None], True)  # (P, N)
-        before, after, asked = seen[rows], seen[rows] | looked, target[rows]
+        looked = torch.zeros_like(given[rows]).scatter(1, variables[:, None], True)  # (P, N)
+        before, after, asked = given[rows], given[rows] | looked, target[rows]
         answers = _answered(model, drawn[:, rows], after, asked, generator)
         more, less = (_log_prob(model, answers, asked, known, generator).mean(0) for known in (after, before))
         gains[rows, variables] = (more - less).to(gains.dtype)
@@ -113,7 +113,7 @@ def _answered(
     count = len(drawn)
     together = None if bool((target.sum(1) > 1).any()) else 1  # several targets are drawn along their path
     known = torch.where(given, drawn, torch.zeros_like(drawn)).flatten(0, 1)
-    return model.sample(known, given.repeat(count, 1), steps=together, generator=generator).view_as(drawn)
+    return model.sample(known, given=given.repeat(count, 1), steps=together, generator=generator).view_as(drawn)
 
 
 def _log_prob(
@@ -121,7 +121,9 @@ def _log_prob(
 ) -> Tensor:
     """log p(x_query | x_given) of draws (S, P, N) under masks (P, N). (S, P)"""
     count, rows, _ = x.shape
-    found = model.log_prob(x.flatten(0, 1), query.repeat(count, 1), given.repeat(count, 1), generator=generator)
+    found = model.log_prob(
+        x.flatten(0, 1), query=query.repeat(count, 1), given=given.repeat(count, 1), generator=generator
+    )
     return found["model"].view(count, rows)
 
 
@@ -141,13 +143,13 @@ def greedy_order(
     target: bool (N,), the same for all rows. reward: may be `partial(information_gain, num_samples=9)`.
     """
     target = check_mask("target", target, 1, model.num_variables)[0]
-    seen = torch.zeros_like(x, dtype=torch.bool)
+    given = torch.zeros_like(x, dtype=torch.bool)
     chosen = []
     for _ in range(int((~target).sum())):
-        gains = reward(model, x, seen, target, generator=generator)
+        gains = reward(model, x, given=given, target=target, generator=generator)
         gains = gains.mean(0).expand_as(gains) if shared else gains
         chosen.append(gains.argmax(1))
-        seen = seen.scatter(1, chosen[-1][:, None], True)
+        given = given.scatter(1, chosen[-1][:, None], True)
     return torch.stack(chosen, 1) if chosen else torch.zeros(len(x), 0, dtype=torch.long)
 
 
@@ -164,25 +166,25 @@ def random_order(rows: int, target: Tensor, generator: torch.Generator | None = 
     return features[torch.rand(rows, len(features), generator=generator).argsort(1)]
 
 
-def seen_after(order: Tensor, count: int, num_variables: int) -> Tensor:
-    """What is seen after the first `count` of each row's order (B, D). (B, N) bool"""
+def known_after(order: Tensor, count: int, num_variables: int) -> Tensor:
+    """What is given after the first `count` of each row's order (B, D). (B, N) bool"""
     nothing = torch.zeros(len(order), num_variables, dtype=torch.bool, device=order.device)
     return nothing.scatter(1, order[:, :count], True)
 
 
 def check_question(
-    model: ConditionalModel, x: Tensor, seen: Tensor, target: Tensor, candidates: Tensor | None
+    model: ConditionalModel, x: Tensor, *, given: Tensor, target: Tensor, candidates: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The masks with a row for each of x (B, N); a ValueError where they overlap or a row has no target."""
     check_values(x, model.num_variables)
-    seen = check_mask("seen", seen, len(x), model.num_variables)
+    given = check_mask("given", given, len(x), model.num_variables)
     target = check_mask("target", target, len(x), model.num_variables)
-    check_disjoint(target=target, seen=seen)
+    check_disjoint(target=target, given=given)
     if not bool(target.any(1).all()):
         raise ValueError(f"target of row {int((~target.any(1)).nonzero()[0])} is empty: it must name a variable")
-    free = ~seen & ~target
+    free = ~given & ~target
     if candidates is None:
-        return seen, target, free
+        return given, target, free
     candidates = check_mask("candidates", candidates, len(x), model.num_variables)
-    check_disjoint(**{"candidates": candidates, "seen or target": ~free})
-    return seen, target, candidates
+    check_disjoint(**{"candidates": candidates, "given or target": ~free})
+    return given, target, candidates

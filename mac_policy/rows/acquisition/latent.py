@@ -1,6 +1,6 @@
 """The reward of looking at a variable for a model with a latent vector z: one set of z for everything it asks.
 
-K latent vectors z_k with weights w_k stand for p(z | x_seen). They make a law of all that is unseen,
+K latent vectors z_k with weights w_k stand for p(z | x_given). They make a law of all that is unseen,
 sum_k w_k prod_i p(x_i | z_k), and the reward is the mutual information of this law: of draws from it, the mean of
 
     log p(x_target | x_i) - log p(x_target),
@@ -34,7 +34,7 @@ NUMBERS = 4_000_000  # densities that are held at once
 
 
 class Weighed(NamedTuple):
-    """What stands for p(z | x_seen)."""
+    """What stands for p(z | x_given)."""
 
     params: Tensor  # (B, K, N, P) of p(x_i | z_k)
     log_weights: Tensor  # (B, K), their exponentials sum to one
@@ -44,43 +44,43 @@ class Weighed(NamedTuple):
 def latent_information_gain(
     model: LatentModel,
     x: Tensor,
-    seen: Tensor,
+    *,
+    given: Tensor,
     target: Tensor,
     candidates: Tensor | None = None,
-    *,
     num_samples: int = 256,
     latents: int = 1000,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """I(x_target; x_i | x_seen) in nats as `core.acquisition.information_gain`, (B, N), from `latents` z for each row.
+    """I(x_target; x_i | x_given) in nats as `information_gain`, (B, N), from `latents` z for each row.
 
     >>> import torch
     >>> from mac_policy.rows.acquisition.latent import latent_information_gain
     >>> from mac_policy.rows.baselines import VAE
     >>> from mac_policy.core.heads import Gaussian
     >>> vae, target = VAE((3,), None, Gaussian(), {"kind": "mlp", "width": 8, "depth": 1}), torch.arange(3) == 2
-    >>> latent_information_gain(vae, torch.zeros(5, 3), target & False, target).shape
+    >>> latent_information_gain(vae, torch.zeros(5, 3), given=target & False, target=target).shape
     torch.Size([5, 3])
     """
     num_samples, latents = check_count("num_samples", num_samples), check_count("latents", latents)
-    seen, target, candidates = check_question(model, x, seen, target, candidates)
-    x = torch.where(seen, x, torch.zeros_like(x))
+    given, target, candidates = check_question(model, x, given=given, target=target, candidates=candidates)
+    x = torch.where(given, x, torch.zeros_like(x))
     portion = max(1, NUMBERS // (num_samples * latents * model.num_variables))
-    parts = zip(*(part.split(portion) for part in (x, seen, target, candidates)), strict=True)
+    parts = zip(*(part.split(portion) for part in (x, given, target, candidates)), strict=True)
     return torch.cat([_gains(model, *of, num_samples, latents, generator) for of in parts])  # type: ignore[call-arg]
 
 
 def _gains(
     model: LatentModel,
     x: Tensor,
-    seen: Tensor,
+    given: Tensor,
     target: Tensor,
     candidates: Tensor,
     num_samples: int,
     latents: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    params, log_weights = weighed_latents(model, x, seen, latents, generator)
+    params, log_weights = weighed_latents(model, x, given, latents, generator)
     weights = log_weights[:, None].expand(-1, num_samples, -1)  # (B, S, K)
     chosen = draw_index(weights, generator)[..., None, None].expand(-1, -1, *params.shape[2:])
     drawn = model.head(params.gather(1, chosen)).sample(1.0, generator)  # (B, S, N)
@@ -104,16 +104,16 @@ def _gains(
 
 
 def weighed_latents(
-    model: LatentModel, x: Tensor, seen: Tensor, count: int, generator: torch.Generator | None
+    model: LatentModel, x: Tensor, given: Tensor, count: int, generator: torch.Generator | None
 ) -> Weighed:
-    """z from the prior where nothing of a row x (B, N) is seen, else weighed proposals of p(z | x_seen)."""
-    proposal, told = model.proposal(x, seen, model.prior_share), seen.any(1, keepdim=True)
+    """z from the prior where nothing of a row x (B, N) is given, else weighed proposals of p(z | x_given)."""
+    proposal, told = model.proposal(x, given, model.prior_share), given.any(1, keepdim=True)
     for left in reversed(range(REFITS + 1 if bool(told.any()) else 1)):
         z = proposal.draw(count, generator)
         params = torch.cat([model.decoder(codes) for codes in z.flatten(0, 1).split(model.rows_per_pass)])
         params = params.view(len(x), count, *params.shape[1:])
         terms = model.head(params).log_prob(x[:, None].expand(params.shape[:-1]))
-        evidence = torch.where(seen[:, None], terms, torch.zeros_like(terms)).sum(-1)
+        evidence = torch.where(given[:, None], terms, torch.zeros_like(terms)).sum(-1)
         log_weights = evidence + log_prior(z) - proposal.log_prob(z)
         if left:
             proposal = _fitted(z, log_weights, told, model.prior_share)

@@ -47,7 +47,7 @@ class DDPM(Baseline):
     >>> from mac_policy.rows.baselines import DDPM
     >>> from mac_policy.core.heads import Gaussian
     >>> ddpm = DDPM((9,), None, Gaussian(), {"kind": "mlp", "width": 32, "depth": 3}, num_steps=50)
-    >>> ddpm.impute(torch.zeros(2, 9), torch.arange(9) < 4, num_samples=3).shape
+    >>> ddpm.impute(torch.zeros(2, 9), given=torch.arange(9) < 4, num_samples=3).shape
     torch.Size([2, 3, 9])
     """
 
@@ -117,9 +117,9 @@ class DDPM(Baseline):
     def log_prob(
         self,
         x: Tensor,
+        *,
         query: Tensor,
         given: Tensor,
-        *,
         generator: torch.Generator | None = None,
         orders: int = 1,
         steps: int | None = None,

@@ -52,7 +52,6 @@ class LatentModel(Baseline):
     """
 
     densities = ("model", "ratio")
-    any_query = True
 
     def __init__(
         self,
@@ -141,9 +140,9 @@ class LatentModel(Baseline):
     def log_prob(
         self,
         x: Tensor,
+        *,
         query: Tensor,
         given: Tensor,
-        *,
         generator: torch.Generator | None = None,
         orders: int = 1,
         steps: int | None = None,

@@ -19,7 +19,7 @@ class MIWAE(LatentModel):
     >>> from mac_policy.rows.baselines import MIWAE
     >>> from mac_policy.core.heads import Bernoulli
     >>> miwae = MIWAE((1, 8, 8), 2, Bernoulli(), {"kind": "unet", "base_channels": 8, "blocks": 1})
-    >>> miwae.sample(torch.zeros(3, 64), torch.zeros(64, dtype=torch.bool)).shape
+    >>> miwae.sample(torch.zeros(3, 64), given=torch.zeros(64, dtype=torch.bool)).shape
     torch.Size([3, 64])
     """
 

@@ -13,17 +13,17 @@ class VAE(LatentModel):
     """A variational autoencoder (Kingma and Welling 2014), trained on whole rows by the ELBO.
 
     shape, levels, head: as `Baseline`; network: kind and sizes of an any-order network, whose halves become encoder
-    and decoder. The encoder knows of no holes: what is not seen enters as zero, as usual where a plain VAE is asked
-    with parts of a row. prior_share: of the importance samples, drawn from the prior.
+    and decoder. The encoder is not told which variables are missing: they enter as zeros, as is usual where a plain
+    VAE is asked about parts of a row. prior_share: of the importance samples, drawn from the prior.
 
     >>> import torch
     >>> from mac_policy.rows.baselines import VAE
     >>> from mac_policy.core.heads import Gaussian
     >>> vae = VAE((9,), None, Gaussian(), {"kind": "mlp", "width": 32, "depth": 3})
-    >>> seen = torch.arange(9) < 4
-    >>> vae.log_prob(torch.zeros(2, 9), ~seen, seen)["model"].shape
+    >>> given = torch.arange(9) < 4
+    >>> vae.log_prob(torch.zeros(2, 9), query=~given, given=given)["model"].shape
     torch.Size([2])
-    >>> vae.impute(torch.zeros(2, 9), seen, num_samples=5).shape
+    >>> vae.impute(torch.zeros(2, 9), given=given, num_samples=5).shape
     torch.Size([2, 5, 9])
     """
 

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core.question import in_fewer_steps
-from mac_policy.rows.baselines import Baseline
 from mac_policy.rows.generation.infill import GREY
-from mac_policy.rows.model import RowModel
+from mac_policy.rows.model import AnyOrderRows, RowModel
 from mac_policy.training.streams import stream
 
 
@@ -47,7 +46,7 @@ class Moments(NamedTuple):
 
 
 @torch.no_grad()
-def generation(model: RowModel, asked: Generation) -> Moments:
+def generation(model: AnyOrderRows, asked: Generation) -> Moments:
     """Images drawn along one path each, looked at after equal shares of its steps. Looking costs passes of its own.
 
     Between two moments `model.sample` draws what becomes active then, in as many passes as there are steps.
@@ -63,14 +62,14 @@ def generation(model: RowModel, asked: Generation) -> Moments:
         if end > reached:
             later = steps >= end
             x = model.sample(
-                x, active, missing=later, steps=end - reached, temperature=asked.temperature, generator=generator
+                x, given=active, missing=later, steps=end - reached, temperature=asked.temperature, generator=generator
             )
             x, active, reached = x.masked_fill(later, 0), ~later, end
         found.append((active, x, expected(model, x, active)))
     return Moments(*(torch.stack(parts) for parts in zip(*found, strict=True)))
 
 
-def step_of_each(model: RowModel, asked: Generation) -> tuple[Tensor, int]:
+def step_of_each(model: AnyOrderRows, asked: Generation) -> tuple[Tensor, int]:
     """The pass 0, 1, ... in which each variable of each image is drawn (B, N), and how many passes there are."""
     query = torch.ones(asked.images, model.num_variables, dtype=torch.bool)
     ranks = model.factorization.ranks(query=query, given=~query, generator=stream(asked.seed, "path"))
@@ -84,7 +83,7 @@ def step_of_each(model: RowModel, asked: Generation) -> tuple[Tensor, int]:
     return steps, number
 
 
-def expected(model: RowModel, x: Tensor, active: Tensor) -> Tensor:
+def expected(model: AnyOrderRows, x: Tensor, active: Tensor) -> Tensor:
     """What is active as it is, and the mean of every other variable given that (B, N).
 
     Channels that a head draws in turns have their means given the means of those before, near those of their samples.
@@ -106,9 +105,9 @@ def expected(model: RowModel, x: Tensor, active: Tensor) -> Tensor:
     return filled
 
 
-def check_path(model: RowModel | Baseline, arm: str) -> RowModel:
+def check_path(model: RowModel, arm: str) -> AnyOrderRows:
     """The model, if it draws an image variable after variable."""
-    if isinstance(model, Baseline):
+    if not isinstance(model, AnyOrderRows):
         raise ValueError(f"an arm {arm} has no path from pixel to pixel: take an any-order one, such as sfarm")
     return model
 

@@ -19,13 +19,12 @@ from torch import Tensor
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice, check_count, check_list, check_positive
 from mac_policy.common.digest import file_sha256
-from mac_policy.rows.baselines import Baseline
 from mac_policy.rows.checkpoint import WEIGHTS
 from mac_policy.rows.generation.feature_distance import feature_distance
 from mac_policy.rows.generation.feature_network import FeatureNetwork, coarsened, train_feature_network
 from mac_policy.rows.kept import Kept, read_kept, write_kept
 from mac_policy.rows.likelihoods.evaluate import row_tensor
-from mac_policy.rows.model import RowModel
+from mac_policy.rows.model import AnyOrderRows, RowModel
 from mac_policy.rows.sets.labels import LABELLED
 from mac_policy.rows.sets.registry import load_rows
 from mac_policy.rows.sets.row_set import RowSet
@@ -69,11 +68,10 @@ class Drawn(NamedTuple):
     seconds: float  # that drawing them took, when they were drawn
 
 
-def possible_steps(model: RowModel | Baseline, steps: Iterable[int]) -> list[int]:
+def possible_steps(model: RowModel, steps: Iterable[int]) -> list[int]:
     """The different numbers of steps, the smallest first, each no more than an image drawn by the model can take."""
-    if isinstance(model, Baseline):
-        most = model.most_steps
-    else:
+    most = getattr(model, "most_steps", None)
+    if isinstance(model, AnyOrderRows):
         query = torch.ones(1, model.num_variables, dtype=torch.bool)
         most = 1 + int(model.factorization.ranks(query=query, given=~query, generator=stream(0, "steps")).max())
     if most is None:
@@ -91,7 +89,7 @@ def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: i
         parts.append(
             model.sample(
                 nothing,
-                torch.zeros_like(nothing, dtype=torch.bool),
+                given=torch.zeros_like(nothing, dtype=torch.bool),
                 steps=steps,
                 temperature=temperature,
                 generator=stream(seed, f"samples in {steps} steps", start),

@@ -46,7 +46,7 @@ def completions(
     for name, model in models.items():
         fills = [
             in_mode_of(model, kind).sample(
-                x, seen, steps=steps, temperature=temperature, generator=stream(seed, f"fill {pattern}")
+                x, given=seen, steps=steps, temperature=temperature, generator=stream(seed, f"fill {pattern}")
             )
             for pattern, (kind, _), seen in zip(patterns, split, given, strict=True)
         ]
@@ -68,7 +68,7 @@ def check_patterns(option: str, patterns: Any, shape: Sequence[int]) -> list[str
 def in_mode_of(model: RowModel, pattern: str) -> RowModel:
     """The model in the mode that fills this pattern last, if it is one that has it."""
     mode = MODES.get(pattern)
-    return model.in_mode(mode) if mode is not None and mode in getattr(model, "modes", ()) else model
+    return model.in_mode(mode) if mode is not None and mode in model.modes else model
 
 
 def completion_rows(x: Tensor, given: Tensor, fills: Mapping[str, Tensor], levels: int) -> dict[str, Tensor]:

@@ -45,7 +45,7 @@ def fill_text(
         there[row, : len(part)] = True
     if steps is not None:
         check_count("steps", steps)
-    filled = model.sample(x, given, missing=~there, steps=steps, temperature=temperature, generator=generator)
+    filled = model.sample(x, given=given, missing=~there, steps=steps, temperature=temperature, generator=generator)
     return "".join(decode(row[: len(part)].numpy()) for row, part in zip(filled, parts, strict=True))
 
 
@@ -84,7 +84,7 @@ def fill_rows(
     """Rows (B, N) with what is not given drawn; `steps` fills several variables at once."""
     if steps is not None:
         check_count("steps", steps)
-    return model.sample(x, given, steps=steps, temperature=temperature, generator=generator)
+    return model.sample(x, given=given, steps=steps, temperature=temperature, generator=generator)
 
 
 def three_rows(x: Tensor, given: Tensor, filled: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from mac_policy.core.factorization import Factorization, UniformOrder
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.ranks import check_query, ranks_in_order
-from mac_policy.rows.model import RowModel
+from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
 
 FILLS = ("mean", "median", "mode", "sample")
@@ -34,18 +34,18 @@ class FixedOrder(UniformOrder):
 
 
 @torch.no_grad()
-def filled(model: RowModel, x: Tensor, fill: str, generator: torch.Generator | None = None) -> Tensor:
+def filled(model: AnyOrderRows, x: Tensor, fill: str, generator: torch.Generator | None = None) -> Tensor:
     """x (R, N) with every NaN replaced by a summary of p(x_i | all that is seen in its row), or a draw of the row."""
     parts = [_filled(model, part, fill, generator) for part in x.split(ROWS)]
     return torch.cat(parts) if parts else x
 
 
-def _filled(model: RowModel, x: Tensor, fill: str, generator: torch.Generator | None) -> Tensor:
+def _filled(model: AnyOrderRows, x: Tensor, fill: str, generator: torch.Generator | None) -> Tensor:
     seen = ~x.isnan()
     if bool(seen.all()):
         return x
     if fill == "sample":
-        return model.sample(x, seen, generator=generator)
+        return model.sample(x, given=seen, generator=generator)
     conditional = model.model.conditionals(x, evidence=seen)
     if not isinstance(conditional, MixtureConditional):
         raise TypeError(f"the head gives {type(conditional).__name__}, not a mixture of Gaussians")
@@ -72,7 +72,7 @@ def median(mixture: MixtureConditional) -> Tensor:
 
 
 @torch.no_grad()
-def log_density(model: RowModel, x: Tensor, seed: int) -> Tensor:
+def log_density(model: AnyOrderRows, x: Tensor, seed: int) -> Tensor:
     """log p(all that is seen) of every row (R,); 0 where nothing is.
 
     Along paths that are the same for every row: the canonical one, or the mean of the densities along a few.
@@ -81,14 +81,14 @@ def log_density(model: RowModel, x: Tensor, seed: int) -> Tensor:
     return torch.cat([_log_density(model, part, paths) for part in x.split(ROWS)])
 
 
-def _log_density(model: RowModel, x: Tensor, paths: list[Factorization]) -> Tensor:
+def _log_density(model: AnyOrderRows, x: Tensor, paths: list[Factorization]) -> Tensor:
     seen = ~x.isnan()
     values = torch.where(seen, x, 0)
     found = [model.model.log_prob(values, query=seen, factorization=path) for path in paths]
     return torch.stack(found).logsumexp(0) - math.log(len(found))
 
 
-def _paths(model: RowModel, seed: int) -> list[Factorization]:
+def _paths(model: AnyOrderRows, seed: int) -> list[Factorization]:
     if model.factorization.deterministic:
         return [model.factorization]
     n, generator = model.num_variables, stream(seed, "paths")

@@ -19,7 +19,7 @@ from mac_policy.rows.imputer.seeds import seed_from
 from mac_policy.rows.imputer.sklearn_base import BaseEstimator, NotFittedError, TransformerMixin
 from mac_policy.rows.imputer.table import Floats, Table, read_table
 from mac_policy.rows.imputer.training import METHOD, ImputerSettings, check_device, trained_model
-from mac_policy.rows.model import RowModel
+from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
@@ -61,7 +61,7 @@ class Imputer(TransformerMixin, BaseEstimator):
     n_steps_, validation_loss_ : how long it trained, and the loss on held-out rows (NaN without any).
     """
 
-    model_: RowModel | None
+    model_: AnyOrderRows | None
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class Imputer(TransformerMixin, BaseEstimator):
             self._warn(warning)
         return table
 
-    def _rows(self, table: Table) -> tuple[RowModel, Tensor]:
+    def _rows(self, table: Table) -> tuple[AnyOrderRows, Tensor]:
         if self.model_ is None:
             raise ValueError("no column of the table in fit varies: there is no model")
         return self.model_, torch.from_numpy(self.columns_.standardised(table.values))

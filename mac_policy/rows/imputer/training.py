@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice
-from mac_policy.rows.model import Draws, RowModel
-from mac_policy.rows.spec import ModelSpec, build
+from mac_policy.rows.model import AnyOrderRows, Draws
+from mac_policy.rows.spec import ModelSpec, make_any_order
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.loop import Loop, TrainingDiverged
 from mac_policy.training.settings import TrainSettings
@@ -50,11 +50,11 @@ class ImputerSettings:
         )
 
 
-class TableLoop(Loop[RowModel]):
+class TableLoop(Loop[AnyOrderRows]):
     """The training of an imputer's model on standardised rows (R, N), NaN = missing, some of which are held out."""
 
     def __init__(
-        self, model: RowModel, rows: Tensor, settings: ImputerSettings, seed: int, fabric: Fabric, quiet: bool
+        self, model: AnyOrderRows, rows: Tensor, settings: ImputerSettings, seed: int, fabric: Fabric, quiet: bool
     ) -> None:
         self.train_rows, self.held_out = hold_out(rows, settings.validation, seed)
         self.noise = settings.noise
@@ -102,12 +102,13 @@ def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
 
 def trained_model(
     rows: Tensor, settings: ImputerSettings, seed: int, *, quiet: bool = True
-) -> tuple[RowModel, TableLoop]:
+) -> tuple[AnyOrderRows, TableLoop]:
     """A model of standardised rows (R, N), NaN = missing, ready to be asked in double precision; and its run."""
     training = settings.training
     fabric = make_fabric(training)
     with _GLOBAL_STATE, torch.random.fork_rng():
-        model = build(settings.spec(rows.shape[1]), seed)
+        torch.manual_seed(seed)
+        model = make_any_order(settings.spec(rows.shape[1]))
         torch.manual_seed(seed)  # dropout draws from the global state
         run = TableLoop(model, rows, settings, seed, fabric, quiet)
         try:

@@ -44,8 +44,8 @@ def log_likelihoods(
         here = slice(starts[chunk], min(starts[chunk] + CHUNK, count))
         found = model.log_prob(
             row_tensor(rows, index[here]).to(fabric.device),
-            queries.query[here].to(fabric.device),
-            queries.given[here].to(fabric.device),
+            query=queries.query[here].to(fabric.device),
+            given=queries.given[here].to(fabric.device),
             generator=stream(seed, "orders", chunk),
             orders=orders,
             steps=steps or None,

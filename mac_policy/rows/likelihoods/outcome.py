@@ -129,7 +129,7 @@ def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]
 
     A model that has modes, but not this one, is asked once for both; one without modes as it is.
     """
-    modes = getattr(model, "modes", ())
+    modes = model.modes
     if asked.mode is None or not modes:
         return {("",): model}
     if asked.mode not in modes:

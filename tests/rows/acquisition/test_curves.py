@@ -23,7 +23,7 @@ def informative():
 
 def rows_of(model, count, seed=0):
     nothing = torch.zeros(count, model.num_variables)
-    return model.sample(nothing, nothing.bool(), generator=torch.Generator().manual_seed(seed))
+    return model.sample(nothing, given=nothing.bool(), generator=torch.Generator().manual_seed(seed))
 
 
 def test_errors_along_an_order_are_those_of_the_law():

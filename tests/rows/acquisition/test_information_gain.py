@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from mac_policy.rows.acquisition.information_gain import greedy_order, information_gain, random_order, seen_after
+from mac_policy.rows.acquisition.information_gain import greedy_order, information_gain, known_after, random_order
 
 
 class JointGaussian:
@@ -105,7 +105,7 @@ def test_the_reward_is_the_mutual_information_of_a_joint_gaussian(target):
     model, generator = gaussian(), torch.Generator().manual_seed(0)
     seen = torch.stack([mask(5), mask(5, 0), mask(5, 1, 2)])
     x = torch.randn(3, 5, generator=generator, dtype=torch.double)
-    found = information_gain(model, x, seen, mask(5, *target), num_samples=20_000, generator=generator)
+    found = information_gain(model, x, given=seen, target=mask(5, *target), num_samples=20_000, generator=generator)
     for row, variable in itertools.product(range(3), range(5)):
         if seen[row, variable] or variable in target:
             assert found[row, variable] == -math.inf
@@ -119,7 +119,7 @@ def test_the_reward_of_a_discrete_law_is_what_enumeration_gives():
     model = Table(torch.rand(2, 2, 2, 2, generator=generator) ** 3)
     x = torch.tensor([[0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
     seen = torch.stack([mask(4), mask(4, 1)])
-    found = information_gain(model, x, seen, mask(4, 3), num_samples=60_000, generator=generator)
+    found = information_gain(model, x, given=seen, target=mask(4, 3), num_samples=60_000, generator=generator)
     for row, variable in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2)):
         exact = model.information(x[row], (3,), variable, seen[row].nonzero()[:, 0].tolist())
         assert found[row, variable] == pytest.approx(exact, abs=0.012)
@@ -130,17 +130,21 @@ def test_unseen_values_are_not_read_and_portions_do_not_matter_to_what_is_answer
     x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     hidden = torch.where(seen, x, math.nan)
     gains = [
-        information_gain(model, values, seen, mask(5, 4), num_samples=64, generator=torch.Generator().manual_seed(2))
+        information_gain(
+            model, values, given=seen, target=mask(5, 4), num_samples=64, generator=torch.Generator().manual_seed(2)
+        )
         for values in (x, hidden)
     ]
     assert torch.equal(*gains)
-    few = information_gain(model, x, seen, mask(5, 4), num_samples=4000, rows_per_pass=4000)
+    few = information_gain(model, x, given=seen, target=mask(5, 4), num_samples=4000, rows_per_pass=4000)
     exact = torch.tensor([model.information((4,), i, [1]) if i in (0, 2, 3) else -math.inf for i in range(5)])
     assert torch.allclose(few, exact.double().expand(4, 5), atol=0.15)
 
 
 def test_only_candidates_have_a_reward():
-    found = information_gain(gaussian(), torch.zeros(1, 5), mask(5, 0), mask(5, 4), mask(5, 2), num_samples=8)
+    found = information_gain(
+        gaussian(), torch.zeros(1, 5), given=mask(5, 0), target=mask(5, 4), candidates=mask(5, 2), num_samples=8
+    )
     assert found.isfinite().tolist() == [[False, False, True, False, False]]
 
 
@@ -153,7 +157,7 @@ def test_the_greedy_order_follows_each_rows_own_values():
     x = torch.tensor([[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
     # Before x0 is known, x1 and x2 tell a little each; with it the one that it points at tells all.
     seen = mask(4, 0).expand(2, 4)
-    gains = information_gain(Table(p), x, seen, mask(4, 3), num_samples=512)
+    gains = information_gain(Table(p), x, given=seen, target=mask(4, 3), num_samples=512)
     assert gains.argmax(1).tolist() == [1, 2]
     order = greedy_order(Table(p), x, mask(4, 3), reward=partial(information_gain, num_samples=512))
     assert order.sort(1).values.tolist() == [[0, 1, 2]] * 2
@@ -176,8 +180,8 @@ def test_a_generator_decides_the_reward():
         information_gain(
             gaussian(),
             torch.zeros(2, 5),
-            mask(5, 0),
-            mask(5, 4),
+            given=mask(5, 0),
+            target=mask(5, 4),
             num_samples=8,
             generator=torch.Generator().manual_seed(s),
         )
@@ -191,22 +195,22 @@ def test_orders_as_masks():
     order = random_order(500, mask(4, 1), torch.Generator().manual_seed(0))
     assert order.sort(1).values.tolist() == [[0, 2, 3]] * 500
     assert all(130 < int((order[:, 0] == v).sum()) < 205 for v in (0, 2, 3))
-    assert torch.equal(seen_after(order, 3, 4), ~mask(4, 1).expand(500, 4))
-    assert torch.equal(seen_after(order, 1, 4).long().argmax(1), order[:, 0])
-    assert not seen_after(order, 0, 4).any()
+    assert torch.equal(known_after(order, 3, 4), ~mask(4, 1).expand(500, 4))
+    assert torch.equal(known_after(order, 1, 4).long().argmax(1), order[:, 0])
+    assert not known_after(order, 0, 4).any()
 
 
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({"seen": (4,)}, "target and seen must not overlap: variable 4 of row 0"),
+        ({"given": (4,)}, "target and given must not overlap: variable 4 of row 0"),
         ({"target": ()}, "target of row 0 is empty"),
-        ({"candidates": (0, 1)}, "candidates and seen or target must not overlap: variable 0 of row 0"),
+        ({"candidates": (0, 1)}, "candidates and given or target must not overlap: variable 0 of row 0"),
         ({"num_samples": 0}, "num_samples must be a whole number of at least 1, got 0"),
     ],
 )
 def test_a_wrong_question_is_named(question, message):
-    masks = {"seen": (0,), "target": (4,)} | question
+    masks = {"given": (0,), "target": (4,)} | question
     options = {"num_samples": masks.pop("num_samples", 4)}
     named = {name: mask(5, *members) for name, members in masks.items()}
     with pytest.raises(ValueError, match=message):

@@ -43,10 +43,18 @@ def linear_vae(raw=-0.5):
 def test_the_reward_is_the_mutual_information_of_the_models_law(target):
     vae, law = linear_vae()
     seen = torch.stack([mask(5, *told) for told in TOLD]).repeat_interleave(4, 0)
-    x = law.sample(torch.zeros(12, 5), torch.zeros(12, 5).bool(), generator=torch.Generator().manual_seed(0)).float()
+    x = law.sample(
+        torch.zeros(12, 5), given=torch.zeros(12, 5).bool(), generator=torch.Generator().manual_seed(0)
+    ).float()
     generator = torch.Generator().manual_seed(1)
     found = latent_information_gain(
-        vae, torch.where(seen, x, torch.nan), seen, mask(5, *target), num_samples=400, latents=800, generator=generator
+        vae,
+        torch.where(seen, x, torch.nan),
+        given=seen,
+        target=mask(5, *target),
+        num_samples=400,
+        latents=800,
+        generator=generator,
     )
     found = found.view(3, 4, 5).mean(1)
     for row, variable in itertools.product(range(3), range(5)):
@@ -61,7 +69,7 @@ def test_few_latent_vectors_of_a_narrow_law_do_not_make_the_reward_negative():
     vae, _ = linear_vae(raw=-4.0)
     generator = torch.Generator().manual_seed(0)
     found = latent_information_gain(
-        vae, torch.zeros(8, 5), mask(5), mask(5, 4), num_samples=64, latents=25, generator=generator
+        vae, torch.zeros(8, 5), given=mask(5), target=mask(5, 4), num_samples=64, latents=25, generator=generator
     )
     assert found[:, :4].mean(0).min() > 0.05
 
@@ -87,7 +95,14 @@ def test_a_generator_decides_it_and_portions_do_not_matter_to_what_is_answered()
     vae, _ = linear_vae()
     one, same, other = (
         latent_information_gain(
-            vae, torch.zeros(3, 5), mask(5, 0), mask(5, 4), mask(5, 2), num_samples=8, latents=9, generator=generator
+            vae,
+            torch.zeros(3, 5),
+            given=mask(5, 0),
+            target=mask(5, 4),
+            candidates=mask(5, 2),
+            num_samples=8,
+            latents=9,
+            generator=generator,
         )
         for generator in map(torch.Generator().manual_seed, (0, 0, 1))
     )
@@ -98,7 +113,9 @@ def test_a_generator_decides_it_and_portions_do_not_matter_to_what_is_answered()
 
 def test_its_own_order_is_by_these_rewards():
     vae, law = linear_vae()
-    rows = law.sample(torch.zeros(12, 5), torch.zeros(12, 5).bool(), generator=torch.Generator().manual_seed(0)).float()
+    rows = law.sample(
+        torch.zeros(12, 5), given=torch.zeros(12, 5).bool(), generator=torch.Generator().manual_seed(0)
+    ).float()
     vae.importance_samples = 20
     settings = AcquisitionSettings(
         orders=("shared", "random"), random_orders=1, prediction_samples=2, baseline_samples=100, importance_samples=200

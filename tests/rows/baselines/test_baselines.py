@@ -59,13 +59,13 @@ def test_what_is_seen_stays_bit_by_bit_and_what_is_not_has_no_influence(model):
     seen = torch.rand(x.shape, generator=generator(1)) < 0.5
     seen[0, 0], seen[1], seen[2] = True, True, False
     with_nan = torch.where(seen, x, math.nan)
-    drawn = model.impute(with_nan, seen, num_samples=2, generator=generator())
+    drawn = model.impute(with_nan, given=seen, num_samples=2, generator=generator())
     assert drawn.shape == (3, 2, model.num_variables)
     kept = seen[:, None].expand_as(drawn)
     assert torch.equal(drawn.view(torch.int32)[kept], x[:, None].expand_as(drawn).view(torch.int32)[kept])
     assert model.head.valid(drawn).all()
-    assert torch.equal(drawn, model.impute(torch.where(seen, x, 0), seen, num_samples=2, generator=generator()))
-    other = model.impute(with_nan, seen, num_samples=2, generator=generator(1))
+    assert torch.equal(drawn, model.impute(torch.where(seen, x, 0), given=seen, num_samples=2, generator=generator()))
+    other = model.impute(with_nan, given=seen, num_samples=2, generator=generator(1))
     assert not torch.equal(drawn, other)
 
 
@@ -78,13 +78,13 @@ def test_there_are_no_modes_of_activation(name):
 
 def test_sample_and_impute_are_the_same_draws(model):
     x, seen = values(model, 3), mask("1" + "0" * (model.num_variables - 1))
-    many = model.sample(x, seen, num_samples=2, generator=generator())
-    assert torch.equal(many.transpose(0, 1), model.impute(x, seen, num_samples=2, generator=generator()))
-    one = model.sample(x, seen, generator=generator())
+    many = model.sample(x, given=seen, num_samples=2, generator=generator())
+    assert torch.equal(many.transpose(0, 1), model.impute(x, given=seen, num_samples=2, generator=generator()))
+    one = model.sample(x, given=seen, generator=generator())
     assert one.shape == x.shape
-    assert torch.equal(one[:, None], model.impute(x, seen, generator=generator()))
+    assert torch.equal(one[:, None], model.impute(x, given=seen, generator=generator()))
     missing = mask("0" * (model.num_variables - 1) + "1")
-    without = model.sample(x, seen, missing=missing, generator=generator())
+    without = model.sample(x, given=seen, missing=missing, generator=generator())
     assert torch.equal(without, torch.where(missing, x, one))
 
 
@@ -103,7 +103,7 @@ def test_missing_values_are_in_neither_loss_nor_likelihood(latent, kind):
         loss = model(shown, draws, generator(), missing=missing)
         loss.backward()
         gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
-        log_prob = model.log_prob(shown, query, ~query & ~missing, generator=generator())
+        log_prob = model.log_prob(shown, query=query, given=~query & ~missing, generator=generator())
         found.append((loss, gradients, *log_prob.values()))
     for first, second in zip(*found, strict=True):
         assert first.isfinite().all()
@@ -119,7 +119,7 @@ def test_the_loss_is_a_function_of_the_draws_and_reaches_every_weight(model):
     loss.backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()] == []
     whole = torch.ones(model.num_variables, dtype=torch.bool)
-    found = model.log_prob(x, whole, ~whole, generator=generator(), steps=3, step_generator=generator())
+    found = model.log_prob(x, query=whole, given=~whole, generator=generator(), steps=3, step_generator=generator())
     assert tuple(found) == model.densities
     assert all(v.shape == (6,) and v.isfinite().all() for v in found.values())
 
@@ -127,14 +127,14 @@ def test_the_loss_is_a_function_of_the_draws_and_reaches_every_weight(model):
 def test_integers_stay_integers_and_rows_share_passes(name):
     model = make(name, "grey")
     x, seen = values(model, 5).byte(), mask("10" * 72)
-    assert model.sample(x, seen, generator=generator()).dtype == torch.uint8
+    assert model.sample(x, given=seen, generator=generator()).dtype == torch.uint8
     model.rows_per_pass = 2
-    drawn = model.impute(x, seen, num_samples=3, generator=generator())
+    drawn = model.impute(x, given=seen, num_samples=3, generator=generator())
     assert torch.equal(drawn[:, :, seen], x[:, None, seen].expand(-1, 3, -1))
     table = make(name, "table")
-    assert table.sample(torch.zeros(2, 5, dtype=torch.long), mask("00000")).is_floating_point()
-    assert table.sample(torch.zeros(0, 5), mask("00000"), num_samples=2).shape == (2, 0, 5)
-    assert table.log_prob(torch.zeros(0, 5), mask("11111"), mask("00000"))["model"].shape == (0,)
+    assert table.sample(torch.zeros(2, 5, dtype=torch.long), given=mask("00000")).is_floating_point()
+    assert table.sample(torch.zeros(0, 5), given=mask("00000"), num_samples=2).shape == (2, 0, 5)
+    assert table.log_prob(torch.zeros(0, 5), query=mask("11111"), given=mask("00000"))["model"].shape == (0,)
 
 
 def test_wrong_settings_are_named():
@@ -155,7 +155,7 @@ def test_wrong_settings_are_named():
     with pytest.raises(ValueError, match=r"unknown schedule 'linaer'.*did you mean 'linear'"):
         DDPM((5,), None, Gaussian(), MLP, schedule="linaer")
     with pytest.raises(ValueError, match=r"x\[0, 1\] is nan: it must be a finite number"):
-        VAE((2,), None, Gaussian(), MLP).impute(torch.tensor([[0.0, math.nan]]), mask("11"))
+        VAE((2,), None, Gaussian(), MLP).impute(torch.tensor([[0.0, math.nan]]), given=mask("11"))
 
 
 def table(rows, seed):
@@ -183,12 +183,12 @@ def test_a_small_table_is_learnt(name):
     model, x = trained(name, 400), table(200, 10_000)
     whole, half = mask("1111"), mask("1100")
     alone = -0.5 * x.square() - 0.5 * math.log(2 * math.pi)
-    joint = model.log_prob(x, whole, ~whole, generator=generator())["model"].mean()
+    joint = model.log_prob(x, query=whole, given=~whole, generator=generator())["model"].mean()
     assert joint > alone.sum(1).mean() + 0.8
     if model.any_query:
-        conditional = model.log_prob(x, half, ~half, generator=generator())["model"].mean()
+        conditional = model.log_prob(x, query=half, given=~half, generator=generator())["model"].mean()
         assert conditional > alone[:, half].sum(1).mean() + 0.5
-    filled = model.impute(x, ~half, num_samples=4, generator=generator())[:, :, half].mean(1)
+    filled = model.impute(x, given=~half, num_samples=4, generator=generator())[:, :, half].mean(1)
     assert (filled - x[:, half]).square().mean() < 0.5 * x[:, half].square().mean()
 
 

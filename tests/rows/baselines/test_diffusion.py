@@ -80,9 +80,9 @@ def test_the_bound_of_standard_normal_rows_is_their_likelihood(steps):
     """With the best denoiser and variance beta the steps back are exact, and the bound has no gap in the mean."""
     model = exact_ddpm(torch.eye(2, dtype=torch.float64), num_steps=6)
     x = torch.tensor([0.3, -1.7], dtype=torch.float64).expand(20_000, 2)
-    found = model.log_prob(x, mask("11"), mask("00"), generator=generator(), steps=steps, step_generator=generator(1))[
-        "model"
-    ]
+    found = model.log_prob(
+        x, query=mask("11"), given=mask("00"), generator=generator(), steps=steps, step_generator=generator(1)
+    )["model"]
     exact = -0.5 * x[0].square().sum() - math.log(2 * math.pi)
     assert abs(found.mean() - exact) < 4 * found.std() / math.sqrt(len(found))
 
@@ -90,7 +90,7 @@ def test_the_bound_of_standard_normal_rows_is_their_likelihood(steps):
 def test_the_bound_of_correlated_rows_is_below_their_likelihood_and_close():
     model = exact_ddpm(CORRELATED, num_steps=150)
     x = torch.tensor([[0.3, -0.7], [1.5, 1.0]], dtype=torch.float64).repeat(1000, 1)
-    found = model.log_prob(x, mask("11"), mask("00"), generator=generator())["model"].view(-1, 2)
+    found = model.log_prob(x, query=mask("11"), given=mask("00"), generator=generator())["model"].view(-1, 2)
     exact = exact_log_prob(x[:2], mask("11").expand(2, 2), mask("00").expand(2, 2), torch.zeros(2).double(), CORRELATED)
     error = found.std(0) / math.sqrt(len(found))
     assert (found.mean(0) < exact + 4 * error).all()
@@ -100,10 +100,12 @@ def test_the_bound_of_correlated_rows_is_below_their_likelihood_and_close():
 @pytest.mark.parametrize("steps", [None, 30])
 def test_samples_have_the_law_that_the_denoiser_knows(steps):
     model = exact_ddpm(CORRELATED, num_steps=100)
-    drawn = model.sample(torch.zeros(4000, 2).double(), mask("00"), generator=generator(), steps=steps)
+    drawn = model.sample(torch.zeros(4000, 2).double(), given=mask("00"), generator=generator(), steps=steps)
     assert_close(drawn.mean(0), torch.zeros(2).double(), atol=0.07, rtol=0)
     assert_close(drawn.T.cov(), CORRELATED, atol=0.1, rtol=0)
-    cold = model.sample(torch.zeros(1000, 2).double(), mask("00"), temperature=0.25, generator=generator(), steps=steps)
+    cold = model.sample(
+        torch.zeros(1000, 2).double(), given=mask("00"), temperature=0.25, generator=generator(), steps=steps
+    )
     assert_close(cold.std(0), 0.5 * drawn.std(0), atol=0.05, rtol=0)  # of normal numbers it is exact
 
 
@@ -112,7 +114,7 @@ def test_repaint_of_a_correlated_pair_has_the_conditional_mean():
     error = {}
     for resamplings in (1, 10):
         model = exact_ddpm(CORRELATED, num_steps=60, jump_length=5, resamplings=resamplings)
-        drawn = model.sample(x, mask("10"), generator=generator())
+        drawn = model.sample(x, given=mask("10"), generator=generator())
         error[resamplings] = abs(drawn[:, 1].mean() - 0.8 * 1.5)
         assert torch.equal(drawn[:, 0], x[:, 0])
     assert error[10] < 0.1
@@ -125,7 +127,7 @@ def test_repaint_in_fewer_steps_covers_the_same_time_in_a_jump_and_stays_near_th
     law = torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64)
     model = exact_ddpm(law, num_steps=100, jump_length=10, resamplings=10)
     x = torch.tensor([[1.5, math.nan]], dtype=torch.float64).expand(3000, 2)
-    found = {steps: model.sample(x, mask("10"), generator=generator(), steps=steps)[:, 1] for steps in (None, 20)}
+    found = {steps: model.sample(x, given=mask("10"), generator=generator(), steps=steps)[:, 1] for steps in (None, 20)}
     for drawn in found.values():
         assert abs(drawn.mean() - 1.35) < 0.15
         assert abs(drawn.var() - 0.19) < 0.06
@@ -137,7 +139,7 @@ def test_filling_in_takes_each_step_as_often_as_it_resamples_but_the_first_stret
     model = exact_ddpm(CORRELATED, num_steps=100, jump_length=10, resamplings=10)
     asked = []
     monkeypatch.setattr(model, "predicted_noise", lambda x, t: asked.append(1) or torch.zeros_like(x))
-    model.sample(torch.zeros(1, 2).double(), mask("10"), steps=steps, generator=generator())
+    model.sample(torch.zeros(1, 2).double(), given=mask("10"), steps=steps, generator=generator())
     assert len(asked) == passes
 
 
@@ -168,6 +170,6 @@ def test_parts_of_a_row_have_no_likelihood():
     x = torch.zeros(2, 3)
     for query, given in (("110", "001"), ("100", "000")):
         with pytest.raises(ValueError, match="whole rows only: ask for every variable, given nothing"):
-            model.log_prob(x, mask(query), mask(given))
+            model.log_prob(x, query=mask(query), given=mask(given))
     with pytest.raises(ValueError, match="cannot take missing values"):
         model(x, model.draw(2, generator()), missing=torch.ones(2, 3, dtype=torch.bool))

@@ -42,7 +42,7 @@ def test_importance_weighting_converges_to_the_exact_likelihood(cls):
     exact = exact_log_prob(x, query, given)
     error = {}
     for samples in (4, 20_000):
-        found = linear(cls, importance_samples=samples).log_prob(x, query, given, generator=generator())
+        found = linear(cls, importance_samples=samples).log_prob(x, query=query, given=given, generator=generator())
         assert set(found) == {"model", "ratio"}
         error[samples] = {name: (values - exact).abs().max() for name, values in found.items()}
     for name in ("model", "ratio"):
@@ -56,7 +56,7 @@ def test_one_sample_of_the_exact_posterior_is_the_likelihood():
     model.encoder = ExactEncoder(model.decoder)
     x, (query, given) = rows(8), asked(8)
     exact = exact_log_prob(x, query, given, cov=covariance(weight))
-    found = model.log_prob(x, query, given, generator=generator())
+    found = model.log_prob(x, query=query, given=given, generator=generator())
     assert_close(found["ratio"], exact, atol=1e-6, rtol=0)
     alone = ~given.any(1)
     assert_close(found["model"][alone], exact[alone], atol=1e-6, rtol=0)
@@ -95,7 +95,10 @@ def test_the_reported_density_integrates_to_one_over_the_answer():
     x = rows(1).repeat(len(grid), 1)
     x[:, 2] = grid
     density = torch.stack(
-        [model.log_prob(row[None], mask("0010"), mask("1101"), generator=generator())["model"][0] for row in x]
+        [
+            model.log_prob(row[None], query=mask("0010"), given=mask("1101"), generator=generator())["model"][0]
+            for row in x
+        ]
     )
     assert_close(density.exp().sum() * 0.5, torch.tensor(1.0, dtype=torch.float64), atol=1e-3, rtol=0)
 
@@ -119,19 +122,19 @@ def test_a_row_that_is_given_nothing_is_proposed_from_the_prior():
 @pytest.mark.parametrize("given", ["0000", "1010"])
 def test_imputations_have_the_conditional_mean_and_covariance(given):
     model, x, given = linear(MIWAE, importance_samples=2000), rows(1), mask(given)
-    drawn = torch.cat([model.impute(x, given, num_samples=400, generator=generator(i))[0] for i in range(10)])
+    drawn = torch.cat([model.impute(x, given=given, num_samples=400, generator=generator(i))[0] for i in range(10)])
     mean, cov = conditional(x[0], ~given, given, BIAS, covariance())
     assert_close(drawn[:, ~given].mean(0), mean, atol=0.15, rtol=0)
     assert_close(drawn[:, ~given].T.cov(), cov, atol=0.4, rtol=0.1)
 
 
 def test_nothing_asked_has_probability_one():
-    found = linear().log_prob(rows(2), mask("0000"), mask("0101"), generator=generator())
+    found = linear().log_prob(rows(2), query=mask("0000"), given=mask("0101"), generator=generator())
     assert all((values == 0).all() for values in found.values())
 
 
 def test_orders_multiply_the_samples():
     x, (query, given) = rows(4), asked(4)
-    many = linear(importance_samples=20).log_prob(x, query, given, generator=generator())
-    few = linear(importance_samples=4).log_prob(x, query, given, generator=generator(), orders=5)
+    many = linear(importance_samples=20).log_prob(x, query=query, given=given, generator=generator())
+    few = linear(importance_samples=4).log_prob(x, query=query, given=given, generator=generator(), orders=5)
     assert all(torch.equal(many[name], few[name]) for name in many)

@@ -64,7 +64,9 @@ def test_the_mean_of_channels_drawn_in_turns_is_that_of_samples():
     active = torch.tensor([[True, False, False, False] * 2])
     with torch.no_grad():
         found = expected(model, x * active, active)
-    drawn = model.sample(x, active, num_samples=20_000, steps=1, generator=torch.Generator().manual_seed(1)).double()
+    drawn = model.sample(
+        x, given=active, num_samples=20_000, steps=1, generator=torch.Generator().manual_seed(1)
+    ).double()
     assert torch.equal(found[active], x[active].to(found.dtype))
     assert (found - drawn.mean(0)).abs().max() < 1.0
     alone = model.model.conditionals(x, evidence=active, mode=model.factorization.path_mode(1)).mean
