@@ -80,7 +80,7 @@ def test_a_file_that_is_no_hdf5_is_named(tmp_path):
         ({"rewards": np.zeros((12, 1))}, r"rewards has shape \(12, 1\)"),
         ({"actions": np.full((12, 2), np.nan)}, "episode 0: actions has 10 values that are not finite"),
         ({"actions": np.full((12, 2), "a", dtype="S1")}, "actions is not an array of numbers"),
-        ({"actions": np.float32(3)}, "actions is no array"),
+        ({"actions": np.float32(3)}, "actions is not an array"),
         ({"rewards": np.array([b"a"] * 12)}, "rewards is not an array of numbers"),
         ({"terminals": np.array([b"a"] * 12)}, "terminals is not an array of numbers"),
     ],
