@@ -1,7 +1,7 @@
-"""The scripted demonstrator of the kitchen: any order of the seven tasks, one after the other.
+"""The scripted demonstrator of the kitchen: completes any of the seven goals in any order.
 
-It acts from the simulator's state, so it can record demonstrations (`record_episode`) or stand in for a person
-with an intent of their own (`ScriptedExpert.act`, one step at a time).
+It acts from the simulator's state. `record_episode` records demonstrations; `ScriptedExpert.act` gives one action at a
+time, for an operator.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import mujoco
 
 SPEED = (0.036, 0.052)  # metres of tool motion a step, drawn once an episode
-# Range of the noise's standard deviation while collecting, drawn once an episode. With clean labels, noise shows
-# how to come back; a wide range trained better policies than any single value.
+# Range of the noise's standard deviation while collecting, drawn once an episode. With clean labels, noise shows how
+# to recover; policies trained on a wide range did better than on any single value.
 COLLECTION_NOISE = (0.05, 0.35)
 
 
 class Simulator(Protocol):
-    """What the demonstrator reads: `env.unwrapped` of any kitchen is one."""
+    """What the demonstrator reads of a simulator, such as `env.unwrapped` of a kitchen."""
 
     @property
     def model(self) -> mujoco.MjModel: ...
@@ -41,7 +41,7 @@ class Simulator(Protocol):
 
 
 class ScriptedExpert:
-    """Does tasks in a given order and retries the ones it missed.
+    """Completes goals in a given order and retries those that it missed.
 
     >>> expert = ScriptedExpert()
     >>> expert.reset(["kettle", "microwave"], np.random.default_rng(0))
@@ -49,14 +49,14 @@ class ScriptedExpert:
     """
 
     def __init__(self, attempts: int = 4) -> None:
-        """`attempts`: how often a task is tried before it is left."""
+        """`attempts`: how often a goal is tried before it is skipped."""
         self.attempts = attempts
         self.finished = True
         self._arm: RobotArm | None = None
         self._stroke: StrokeRunner | None = None
 
     def reset(self, order: Sequence[str], rng: np.random.Generator) -> None:
-        """Start an episode: the tasks in the order wanted, and the source of every variation."""
+        """Start an episode: the goals in their order, and the source of all randomness."""
         self._queue = deque(goal_tasks(list(order)))
         self._tries = dict.fromkeys(self._queue, 0)
         self._done: set[str] = set()
@@ -82,7 +82,7 @@ class ScriptedExpert:
         return action_for(data, np.zeros(7), gripper=1.0)
 
     def _plan(self, data: mujoco.MjData) -> None:
-        """Plan the next stroke, or finish when no task is left to try."""
+        """Plan the next stroke, or finish when no goal is left."""
         while self._queue and self._settled(self._queue[0]):
             self._queue.popleft()
         if not self._queue:
@@ -97,10 +97,10 @@ class ScriptedExpert:
 
 
 class Plan(NamedTuple):
-    """Everything that is drawn before an episode; a function of (seed, index) and the options alone."""
+    """All random draws before an episode: a function of seed, index and options alone."""
 
     order: tuple[str, ...]
-    """The tasks intended, in their order."""
+    """The intended goals, in their order."""
     noise: float
     """Standard deviation of the noise on the executed arm velocities."""
     start_seed: int
@@ -128,7 +128,7 @@ def plan_episode(
 
 
 class EpisodeRecorder:
-    """Records demonstrations in one environment, which costs half a second to build."""
+    """Records demonstrations in one environment, which takes half a second to build."""
 
     def __init__(self, observation: str = "qpos", start: str = "official", joint_std: float = 0.05) -> None:
         self.env = kitchen.make(
@@ -151,10 +151,10 @@ class EpisodeRecorder:
         noise: float | tuple[float, float] = COLLECTION_NOISE,
         max_steps: int = MAX_EPISODE_STEPS,
     ) -> Episode:
-        """One demonstration, until the demonstrator has backed off from its last task or time is up.
+        """One demonstration, until the hand has backed off from its last goal, or for `max_steps` steps.
 
-        `actions` are the clean ones, `executed` those with noise. `rewards` count the goals of `task` as its
-        environment does; `completed` lists all that was done, also what is no goal of `task`.
+        `actions` are clean, `executed` have noise. `rewards` count the goals of `task` as its environment does;
+        `completed` also lists completed goals that are not goals of `task`.
         """
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")

@@ -1,7 +1,7 @@
 """The Franka kitchen as a flat gymnasium environment.
 
-`FrankaKitchen-v1` of gymnasium-robotics does the physics. This view of it returns flat float32 arrays that
-share no memory, fresh tuples of what was completed, and a start that can be varied.
+`FrankaKitchen-v1` of gymnasium-robotics simulates the physics. `KitchenEnv` returns flat float32 arrays that share no
+memory and new tuples of the completed goals, and can vary the start.
 
 >>> env = make("kitchen-mixed")
 >>> observation, info = env.reset(seed=0)
@@ -46,8 +46,8 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     """The kitchen with a set of goals, seen as positions (`qpos`, 30 values) or with velocities (`full`, 59).
 
     Action: 7 arm joint and 2 finger velocities in [-1, 1]. Reward: the number of goals newly completed by the
-    step. `info['completed']` lists the completed goals in their order, `info['is_success']` tells whether all
-    are done. `reset(options={'qpos': array of 30})` starts from a given state at rest.
+    step. `info['completed']` lists the completed goals in the order of completion, `info['is_success']` tells whether
+    all are completed. `reset(options={'qpos': array of 30})` starts from a given state at rest.
     """
 
     metadata = {"render_modes": ["human", "rgb_array", "depth_array"], "render_fps": 12}  # noqa: RUF012
@@ -65,7 +65,7 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         width: int = 256,
         height: int = 256,
     ) -> None:
-        """`task` is a goal set's name or a list of task names; `tasks` is another name for the list."""
+        """`task`: the name of a goal set or a list of goals; `tasks`: another name for the list."""
         self.goals = goal_tasks(_one_of(task, tasks))
         self.view = VIEWS[check_choice("kitchen observation", observation, VIEWS)]
         self.start = check_choice("kitchen start", start, STARTS)
@@ -125,8 +125,8 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     def render(self) -> Any:
         frame = self.inner.render()
         if not self._rendered:
-            # A context left to the interpreter's shutdown fails with a noise. Registered after OpenGL's own
-            # exit handler, this one runs before it.
+            # A context that is closed at the interpreter's shutdown prints an error. This handler is registered
+            # after OpenGL's own and therefore runs before it.
             atexit.register(_close_if_alive, weakref.ref(self.inner))
             self._rendered = True
         return frame
@@ -145,7 +145,7 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             raise ValueError(f"options['qpos'] must be {self.model.nq} finite numbers, got {qpos!r}")
         robot = self.inner.robot_env
         robot.set_state(qpos, np.zeros(self.model.nv))
-        # The robot's next target starts from its last noisy reading, which only this call refreshes.
+        # The robot's next target starts from its last noisy reading, which this call alone refreshes.
         return self.inner._get_obs(robot._get_obs())
 
 

@@ -1,4 +1,4 @@
-"""The kitchen drawn quickly enough for films: without shadows and reflections a frame takes a tenth of the time."""
+"""Fast drawing of the kitchen for films: without shadows and reflections a frame takes a tenth of the time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COSTLY = (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION)
 
 
 class QuickRender(gymnasium.Wrapper[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]):
-    """Switches off what software renderers are slow at, from the first frame on."""
+    """Disables shadows and reflections, which software renderers draw slowly."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -20,7 +20,7 @@ class QuickRender(gymnasium.Wrapper[NDArray[Any], NDArray[Any], NDArray[Any], ND
 
     def render(self) -> Any:
         if not self._prepared:
-            self.env.render()  # the drawing context is made with the first frame
+            self.env.render()  # the first frame makes the drawing context
             scene = self.env.unwrapped.inner.robot_env.mujoco_renderer.viewer.scn  # type: ignore[attr-defined]
             for flag in COSTLY:
                 scene.flags[flag] = 0

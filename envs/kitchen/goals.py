@@ -1,4 +1,4 @@
-"""The kitchen's tasks and goal sets, as data, and the check of a name a user gave."""
+"""The kitchen's goals and sets of goals, as data, and the check of their names."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ LIGHT_SWITCH = "light switch"
 SLIDE_CABINET = "slide cabinet"
 HINGE_CABINET = "hinge cabinet"
 
-# The order in which the human demonstrations do their tasks.
+# The order of the goals in the human demonstrations.
 CANONICAL_ORDER = (
     MICROWAVE,
     KETTLE,
@@ -33,7 +33,7 @@ MAX_EPISODE_STEPS = 280
 
 
 def goal_tasks(task: str | Sequence[str]) -> tuple[str, ...]:
-    """The tasks that a goal set's name, or a list of task names, asks for.
+    """The goals of a goal set's name, or of a list of names.
 
     >>> goal_tasks("kitchen-mixed")
     ('microwave', 'kettle', 'bottom burner', 'light switch')

@@ -1,4 +1,4 @@
-"""The scripted demonstrator as an operator: a person with an intent of their own, which no policy is told."""
+"""The kitchen's scripted expert: the demonstrator as an operator whose order of goals no policy is told."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mac_policy.operators.operator import HoldingOperator, random_stream
 
 
 class ExpertOperator(HoldingOperator):
-    """Does the goals in an order drawn from each episode's seed, and commands the dims it holds.
+    """Completes the goals in an order drawn from each episode's seed, and commands the dims it holds.
 
-    It reads the environments' simulators, so it must be called with them in the state it is to act in. When it has
-    nothing left to do it lets go of its dims, as a person would take the hands off.
+    The operator reads the environments' simulators, whose state must be the one it acts in. After its last goal it
+    releases its dims.
 
     >>> operator = ExpertOperator([env], OperatorDims.parse(4, 9), "kitchen-complete")   # doctest: +SKIP
     """

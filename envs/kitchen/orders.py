@@ -1,4 +1,4 @@
-"""Which tasks a demonstration does, and in which order."""
+"""The goals of a demonstration and their order."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ TASKS_PER_DEMONSTRATION = 4
 
 
 def demonstration_order(task: str | Sequence[str], order: str, rng: np.random.Generator) -> tuple[str, ...]:
-    """The tasks of one demonstration for a goal set or a list of tasks.
+    """The goals of one demonstration, for a goal set or a list of goals.
 
-    kitchen-mixed and kitchen-partial: four tasks drawn from the seven; everything else: the goals themselves.
-    'canonical' is the human order (microwave, kettle, burners, light, slide, hinge), 'random' any order that
-    slides the cabinet before the hinged door, open, bars its way. 'default' is random for kitchen-partial and
-    canonical for the rest.
+    kitchen-mixed and kitchen-partial: four goals drawn from the seven; otherwise the goals themselves. 'canonical' is
+    the human order (microwave, kettle, burners, light, slide, hinge), 'random' any order in which the slide cabinet
+    comes before the hinge cabinet, whose open door blocks it. 'default' is random for kitchen-partial and canonical
+    for the others.
     """
     check_choice("order", order, ORDERS)
     tasks = goal_tasks(task)
@@ -33,7 +33,7 @@ def demonstration_order(task: str | Sequence[str], order: str, rng: np.random.Ge
 
 
 def slide_before_hinge(tasks: Sequence[str]) -> tuple[str, ...]:
-    """The same order, with the two cabinets swapped where the hinge would come first."""
+    """The same order, with the two cabinets swapped if the hinge cabinet comes first."""
     tasks = list(tasks)
     if HINGE_CABINET in tasks and SLIDE_CABINET in tasks:
         hinge, slide = tasks.index(HINGE_CABINET), tasks.index(SLIDE_CABINET)

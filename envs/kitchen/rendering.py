@@ -1,7 +1,7 @@
-"""Choosing a way to draw without a screen, before any OpenGL library is loaded.
+"""The choice of an OpenGL backend for drawing without a screen, before any OpenGL library is loaded.
 
-OpenGL's Python binding settles on one platform when it is first imported, so a backend that fails cannot be
-followed by another in the same process: each is tried in a process of its own.
+OpenGL's Python binding selects one platform at its first import. After a backend has failed, the same process cannot
+use another; each backend is therefore tried in a process of its own.
 """
 
 import functools
@@ -14,11 +14,11 @@ _PROBE = "from mujoco.{0} import GLContext; context = GLContext(8, 8); context.m
 
 
 class RendererMissing(OSError):
-    """Nothing on this machine can draw, or not what MUJOCO_GL names."""
+    """No OpenGL backend works on this machine, or not the one that MUJOCO_GL names."""
 
 
 def loading_failed(error: Exception) -> Exception:
-    """What to raise when the simulator cannot be imported: with MUJOCO_GL set, that is what fails, in many ways."""
+    """The error to raise when the simulator cannot be imported; with MUJOCO_GL set, its backend is the cause."""
     chosen = os.environ.get("MUJOCO_GL")
     if not chosen:
         return error
@@ -29,7 +29,7 @@ def loading_failed(error: Exception) -> Exception:
 
 
 def prepare_rendering(render_mode: str) -> None:
-    """Choose MUJOCO_GL for drawing to arrays, unless the user did; RendererMissing if nothing can draw here."""
+    """Set MUJOCO_GL for drawing to arrays, unless the user did; RendererMissing if no backend works."""
     if render_mode == "human" or os.environ.get("MUJOCO_GL"):
         return
     backend = first_working_backend()

@@ -1,11 +1,11 @@
-"""Varied starts of the kitchen: the robot's joints perturbed, the objects within their play."""
+"""Randomised starts of the kitchen: perturbed joints of the robot, objects moved within their play."""
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-# How far each object's joint may stand from its official start (radians or metres), always inside its limits.
-# All are far from completing a task (a distance below 0.3) and closed doors stay closed to the eye.
+# Largest distance of each object's joint from its official start (radians or metres), always inside its limits. All
+# are far from completing a goal (a distance below 0.3), and closed doors look closed.
 OBJECT_PLAY = {
     "knob_Joint_1": 0.03,
     "knob_Joint_2": 0.03,

@@ -141,7 +141,7 @@ class Task:
     # ---- what results depend on ----
 
     def describe(self) -> str:
-        """One sentence for people: name, goals and options that matter."""
+        """Name, goals and relevant options, for a title."""
         return f"{self.name} ({', '.join(self.goals)})" if self.goals else self.name
 
     def code(self) -> str:
