@@ -17,7 +17,7 @@ from tests.scripts.helpers import script_environment
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 LESS = {
-    "train_policy.py": ["training.steps=20", "training.batch_size=32", "mac.width=16", "mac.query_width=16"],
+    "train_policy.py": ["training.steps=20", "training.batch_size=32"],
     "shared_autonomy.py": ["workers=1", "video=false"],
     "inspect_data.py": [],
 }
@@ -43,9 +43,12 @@ def shortened(command):
     script = words[1].removeprefix("scripts/")
     if script not in LESS:
         return None
-    less = ["data.episodes=30"] if "task=fork" in words and script == "train_policy.py" else []
     words = [word if not word.startswith("episodes=") else "episodes=2" for word in words]
-    return [sys.executable, *words[1:], *LESS[script], *less]
+    less = [*LESS[script]]
+    if script == "train_policy.py":
+        less += ["data.episodes=30"] * ("task=fork" in words)
+        less += ["mac.width=16", "mac.query_width=16"] * ("my_lab.policies" not in words[-1])
+    return [sys.executable, *words[1:], *less]
 
 
 def run(block, namespace, page, folder):
@@ -53,7 +56,7 @@ def run(block, namespace, page, folder):
     if block.language == "python":
         exec(compile("\n" * (block.line - 1) + block.code, page, "exec"), namespace)
         return
-    for command in filter(None, block.code.splitlines()):
+    for command in filter(None, block.code.splitlines() if block.language == "bash" else ()):
         if (words := shortened(command)) is not None:
             environment = script_environment(folder, PYTHONPATH=os.pathsep.join([str(ROOT), str(folder)]))
             done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
