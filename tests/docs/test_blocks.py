@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import subprocess
 import sys
 
 import gymnasium
@@ -11,9 +10,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
+import envs  # noqa: F401  (registers the tasks)
 from mac_policy import Spaces, make_policy, save_policy
 from tests.docs.pages import ROOT, blocks
-from tests.scripts.helpers import script_environment
+from tests.scripts.helpers import run_here, run_script
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 LESS = {
@@ -25,9 +25,7 @@ LESS = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder beside which the project's files are found, with a data store of its own."""
-    for name in ("scripts", "configs", "envs"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    """An empty folder with a data store of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "store"))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -38,29 +36,27 @@ def folder(tmp_path, monkeypatch):
 
 
 def shortened(command):
-    """A command with less to do; None for one that needs data which are not at hand."""
+    """Script and options of a command with less to do; None for one that needs data which are not at hand."""
     words = shlex.split(command, comments=True)
     script = words[1].removeprefix("scripts/")
     if script not in LESS:
         return None
-    words = [word if not word.startswith("episodes=") else "episodes=2" for word in words]
     less = [*LESS[script]]
     if script == "train_policy.py":
         less += ["data.episodes=30"] * ("task=fork" in words)
         less += ["mac.width=16", "mac.query_width=16"] * ("my_lab.policies" not in words[-1])
-    return [sys.executable, *words[1:], *less]
+    return [script, *(word if not word.startswith("episodes=") else "episodes=2" for word in words[2:]), *less]
 
 
 def run(block, namespace, page, folder):
     """Run a block; Python blocks of a page share their names."""
     if block.language == "python":
         exec(compile("\n" * (block.line - 1) + block.code, page, "exec"), namespace)
-        return
     for command in filter(None, block.code.splitlines() if block.language == "bash" else ()):
         if (words := shortened(command)) is not None:
-            environment = script_environment(folder, PYTHONPATH=os.pathsep.join([str(ROOT), str(folder)]))
-            done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{page}: {command}\n{done.stdout}{done.stderr}"
+            start = run_here if (ROOT / "mac_policy" / "cli" / words[0]).exists() else run_script
+            code, out, err = start(*words, cwd=folder, PYTHONPATH=os.pathsep.join([str(ROOT), str(folder)]))
+            assert code == 0, f"{page}: {command}\n{out}{err}"
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import envs  # noqa: F401  (registers the tasks)
 import mac_policy
 from docs.draw_layers import PICTURE, draw, imports
 from mac_policy.cli.composing import compose
