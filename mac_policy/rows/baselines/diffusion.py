@@ -14,9 +14,17 @@ from mac_policy.common.checks import check_choice, check_count
 from mac_policy.core.heads import Head
 from mac_policy.core.heads.continuous import HALF_LOG_2PI, normal
 from mac_policy.rows.baselines.baseline import Baseline
-from mac_policy.rows.baselines.bound import chosen_times, log_normal_mass, log_posterior_ratio, log_prior_ratio
-from mac_policy.rows.baselines.denoiser import Denoiser
-from mac_policy.rows.baselines.schedule import Schedule, downwards, make_schedule, repaint_times
+from mac_policy.rows.baselines.networks import Denoiser
+from mac_policy.rows.baselines.schedule import (
+    Schedule,
+    chosen_times,
+    downwards,
+    log_normal_mass,
+    log_posterior_ratio,
+    log_prior_ratio,
+    make_schedule,
+    repaint_times,
+)
 
 Variance = Literal["beta", "posterior"]
 

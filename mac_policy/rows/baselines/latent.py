@@ -13,9 +13,9 @@ from mac_policy.core.heads import Head
 from mac_policy.core.heads.continuous import normal
 from mac_policy.core.heads.head import at_least_float32, bounded, draw_index
 from mac_policy.core.masks import UniformCardinality
-from mac_policy.rows.baselines.autoencoder import make_halves
 from mac_policy.rows.baselines.baseline import Baseline
 from mac_policy.rows.baselines.importance import Proposal, log_mean_exp, log_prior, log_weighted_mean
+from mac_policy.rows.baselines.networks import make_halves
 
 LOG_STD_RANGE = (-7.0, 3.0)  # of an encoder
 

@@ -37,7 +37,7 @@ class Generation:
         check_count("seed", self.seed, 0)
 
 
-class Moments(NamedTuple):
+class Snapshots(NamedTuple):
     """Images at several moments of their path."""
 
     active: Tensor  # (M, B, N) bool: what is there, none of it at first and all at last
@@ -46,7 +46,7 @@ class Moments(NamedTuple):
 
 
 @torch.no_grad()
-def generation(model: AnyOrderRows, asked: Generation) -> Moments:
+def generation(model: AnyOrderRows, asked: Generation) -> Snapshots:
     """Images drawn along one path each, looked at after equal shares of its steps. Looking costs passes of its own.
 
     Between two moments `model.sample` draws what becomes active then, in as many passes as there are steps.
@@ -66,7 +66,7 @@ def generation(model: AnyOrderRows, asked: Generation) -> Moments:
             )
             x, active, reached = x.masked_fill(later, 0), ~later, end
         found.append((active, x, expected(model, x, active)))
-    return Moments(*(torch.stack(parts) for parts in zip(*found, strict=True)))
+    return Snapshots(*(torch.stack(parts) for parts in zip(*found, strict=True)))
 
 
 def step_of_each(model: AnyOrderRows, asked: Generation) -> tuple[Tensor, int]:
@@ -112,23 +112,23 @@ def check_path(model: RowModel, arm: str) -> AnyOrderRows:
     return model
 
 
-def generation_rows(moments: Moments, levels: int) -> dict[str, Tensor]:
+def generation_rows(snapshots: Snapshots, levels: int) -> dict[str, Tensor]:
     """The rows of a picture by name (M, N), two for each image: what is active, the rest in grey; and the means."""
     grey = GREY / 255 * (levels - 1)
-    states = moments.values.float().masked_fill(~moments.active, grey)
-    means = moments.means.float().clamp(0, levels - 1)
+    states = snapshots.values.float().masked_fill(~snapshots.active, grey)
+    means = snapshots.means.float().clamp(0, levels - 1)
     rows: dict[str, Tensor] = {}
     for image in range(states.shape[1]):
         rows |= {f"{image + 1} active": states[:, image], f"{image + 1} mean": means[:, image]}
     return rows
 
 
-def shares(moments: Moments) -> list[str]:
+def shares(snapshots: Snapshots) -> list[str]:
     """The share of variables that is active at each moment.
 
     >>> import torch
-    >>> from mac_policy.rows.generation.along_path import Moments, shares
-    >>> shares(Moments(torch.tensor([[[False, False]], [[True, False]]]), torch.zeros(2, 1, 2), torch.zeros(2, 1, 2)))
+    >>> from mac_policy.rows.generation.along_path import Snapshots, shares
+    >>> shares(Snapshots(torch.tensor([[[False, False]], [[True, False]]]), torch.zeros(2, 1, 2), torch.zeros(2, 1, 2)))
     ['0%', '50%']
     """
-    return [f"{float(active.float().mean()):.0%}" for active in moments.active]
+    return [f"{float(active.float().mean()):.0%}" for active in snapshots.active]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_count, check_positive
-from mac_policy.common.settings import check_range
+from mac_policy.common.checks import check_choice, check_count
 from mac_policy.rows.imputer.answers import FILLS, filled, log_density
 from mac_policy.rows.imputer.columns import Columns
-from mac_policy.rows.imputer.names import check_same_columns, names_in
-from mac_policy.rows.imputer.seeds import seed_from
 from mac_policy.rows.imputer.sklearn_base import BaseEstimator, NotFittedError, TransformerMixin
-from mac_policy.rows.imputer.table import Floats, Table, read_table
-from mac_policy.rows.imputer.training import METHOD, ImputerSettings, check_device, trained_model
+from mac_policy.rows.imputer.table import Floats, Table, check_same_columns, names_in, read_table
+from mac_policy.rows.imputer.training import ImputerSettings, seed_from, trained_model
 from mac_policy.rows.model import AnyOrderRows
-from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
 
@@ -175,39 +172,10 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     def _settings(self) -> ImputerSettings:
         check_choice("fill", self.fill, FILLS)
-        check_choice("factorization", self.factorization, METHOD)
-        for name in ("steps", "width", "depth", "num_components"):
-            check_count(name, getattr(self, name))
-        check_positive("learning_rate", self.learning_rate)
-        check_range("validation", self.validation, 0.0, 0.9)
-        check_range("dropout", self.dropout, 0.0, 0.99)
-        check_range("noise", self.noise, 0.0)
         for name in ("keep_empty_features", "verbose"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        steps = int(self.steps)
-        training = TrainSettings(
-            steps=steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            validation=self.validation,
-            validations=min(20, steps),
-            patience=8,
-            weights="best" if self.validation else "last",
-            precision="fp32",
-            save_seconds=1e9,
-            accelerator=check_device(self.device),
-        )
-        return ImputerSettings(
-            self.factorization,
-            self.width,
-            self.depth,
-            self.num_components,
-            self.dropout,
-            self.noise,
-            self.validation,
-            training,
-        )
+        return ImputerSettings(**{field.name: getattr(self, field.name) for field in fields(ImputerSettings)})
 
     def _remember(self, table: Table, columns: Columns, seed: int) -> None:
         self.n_features_in_ = table.values.shape[1]

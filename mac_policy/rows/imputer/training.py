@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice
+from mac_policy.common.checks import check_choice, check_count, check_positive
+from mac_policy.common.settings import check_range
 from mac_policy.rows.model import AnyOrderRows, Draws
 from mac_policy.rows.spec import ModelSpec, make_any_order
 from mac_policy.training.fabric import Fabric, make_fabric
@@ -21,6 +24,7 @@ METHOD = {"uniform": "ardm", "mac": "mac-both"}  # the option factorization: the
 DEVICES = ("cpu", "auto", "cuda", "gpu", "mps", "tpu")
 FEWEST_HELD_OUT = 10
 MIN_LOG_STD = -3.0  # 0.05 standard deviations: a table's round numbers are no densities
+SEEDS = 2**32
 VALIDATION_QUESTIONS = 2048  # asked of the held-out rows at each validation, the same each time
 
 _GLOBAL_STATE = threading.Lock()
@@ -29,16 +33,45 @@ _GLOBAL_STATE = threading.Lock()
 
 @dataclass(frozen=True)
 class ImputerSettings:
-    """What decides the weights, besides the table and the seed."""
+    """The parameters of an Imputer that the trained weights depend on, checked."""
 
     factorization: str
+    steps: int
+    batch_size: int
+    learning_rate: float
     width: int
     depth: int
     num_components: int
     dropout: float
     noise: float
     validation: float
-    training: TrainSettings
+    device: str
+
+    def __post_init__(self) -> None:
+        check_choice("factorization", self.factorization, METHOD)
+        for name in ("steps", "width", "depth", "num_components"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
+        check_range("validation", self.validation, 0.0, 0.9)
+        check_range("dropout", self.dropout, 0.0, 0.99)
+        check_range("noise", self.noise, 0.0)
+        check_device(self.device)
+        self.training()
+
+    def training(self) -> TrainSettings:
+        steps = int(self.steps)
+        return TrainSettings(
+            steps=steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            validation=self.validation,
+            validations=min(20, steps),
+            patience=8,
+            weights="best" if self.validation else "last",
+            precision="fp32",
+            save_seconds=1e9,
+            accelerator=self.device,
+        )
 
     def spec(self, num_variables: int) -> ModelSpec:
         return ModelSpec(
@@ -61,7 +94,7 @@ class TableLoop(Loop[AnyOrderRows]):
         super().__init__(
             model,
             len(self.train_rows),
-            settings.training,
+            settings.training(),
             name="imputer",
             seed=seed,
             fabric=fabric,
@@ -104,7 +137,7 @@ def trained_model(
     rows: Tensor, settings: ImputerSettings, seed: int, *, quiet: bool = True
 ) -> tuple[AnyOrderRows, TableLoop]:
     """A model of standardised rows (R, N), NaN = missing, ready to be asked in double precision; and its run."""
-    training = settings.training
+    training = settings.training()
     fabric = make_fabric(training)
     with _GLOBAL_STATE, torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -121,11 +154,31 @@ def trained_model(
     return run.average.cpu().double().eval().requires_grad_(False), run
 
 
-def check_device(name: Any) -> str:
-    """The name of a device that training can use."""
+def check_device(name: Any) -> None:
+    """ValueError unless the name is of a device that training can use."""
     check_choice("device", name, DEVICES)
     try:
         make_fabric(TrainSettings(accelerator=name))
     except (RuntimeError, ValueError, ModuleNotFoundError) as error:
         raise ValueError(f"device {name!r} is not available for training: {error}") from None
-    return str(name)
+
+
+def seed_from(random_state: Any) -> int:
+    """A whole number; of None one from the operating system, of a generator the next that it draws.
+
+    >>> from mac_policy.rows.imputer.training import seed_from
+    >>> seed_from(7)
+    7
+    """
+    if random_state is None:
+        return int(np.random.default_rng().integers(SEEDS))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(SEEDS))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(SEEDS, dtype=np.uint64))
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= int(random_state) < SEEDS:
+        return int(random_state)
+    raise ValueError(
+        f"random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy RandomState or Generator, "
+        f"got {random_state!r}"
+    )

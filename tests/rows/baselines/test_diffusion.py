@@ -10,8 +10,7 @@ from torch.testing import assert_close
 
 from mac_policy.core.heads import DiscretizedLogisticMixture, Gaussian
 from mac_policy.rows.baselines import DDPM
-from mac_policy.rows.baselines.bound import log_normal_mass
-from mac_policy.rows.baselines.schedule import make_schedule, repaint_times
+from mac_policy.rows.baselines.schedule import log_normal_mass, make_schedule, repaint_times
 from tests.rows.baselines.helpers import MLP, exact_ddpm, exact_log_prob, generator, mask
 
 CORRELATED = torch.tensor([[1.0, 0.8], [0.8, 1.0]], dtype=torch.float64)

@@ -10,7 +10,12 @@ import pytest
 import scipy.linalg
 import torch
 
-from mac_policy.rows.generation.feature_distance import Moments, feature_distance, frechet_distance, moments
+from mac_policy.rows.generation.feature_distance import (
+    NormalLaw,
+    feature_distance,
+    frechet_distance,
+    normal_law,
+)
 from mac_policy.rows.generation.feature_network import FeatureNetwork, coarsened, train_feature_network
 from mac_policy.rows.sets import digits, images
 from mac_policy.rows.sets.digits import idx_header, load_mnist
@@ -22,14 +27,14 @@ from mac_policy.rows.sets.registry import load_rows
 def law(seed, dim=5, rank=5):
     generator = torch.Generator().manual_seed(seed)
     root = torch.randn(dim, rank, generator=generator, dtype=torch.float64)
-    return Moments(torch.randn(dim, generator=generator, dtype=torch.float64), root @ root.T)
+    return NormalLaw(torch.randn(dim, generator=generator, dtype=torch.float64), root @ root.T)
 
 
 def test_the_distance_of_independent_features_is_that_of_each():
     a, b = torch.tensor([1.0, 4.0, 0.0]), torch.tensor([9.0, 4.0, 2.0])
     shift = torch.tensor([1.0, -2.0, 0.5])
     expected = float((a.sqrt() - b.sqrt()).square().sum() + shift.square().sum())
-    assert frechet_distance(Moments(torch.zeros(3), a.diag()), Moments(shift, b.diag())) == pytest.approx(expected)
+    assert frechet_distance(NormalLaw(torch.zeros(3), a.diag()), NormalLaw(shift, b.diag())) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("rank", [5, 2])
@@ -48,11 +53,11 @@ def test_the_distance_of_any_normal_laws_is_the_formula_with_a_root_of_a_matrix(
 
 def test_moments_are_numpys():
     features = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).double()
-    found = moments(features)
+    found = normal_law(features)
     np.testing.assert_allclose(found.mean, features.numpy().mean(0))
     np.testing.assert_allclose(found.covariance, np.cov(features.numpy(), rowvar=False))
     with pytest.raises(ValueError, match=r"features have shape \(1, 4\)"):
-        moments(features[:1])
+        normal_law(features[:1])
 
 
 def bars(count):

@@ -1,7 +1,8 @@
-"""Encoders and decoders: the two halves of the any-order networks, without connections between them.
+"""The networks of the baselines, made of the parts and the settings of the any-order networks.
 
-An encoder maps (features (B, N, F), seen (B, N)) to (B, outputs), a decoder z (B, L) to (B, N, P). Both are built of a
-network's settings as an any-order model has them: {'kind': 'mlp', 'width': 32, 'depth': 3}, {'kind': 'unet', ...}.
+Encoders and decoders are the two halves of a network, without connections between them: an encoder maps (features
+(B, N, F), given (B, N)) to (B, outputs), a decoder z (B, L) to (B, N, P). The settings are those of an any-order
+network: {'kind': 'mlp', 'width': 32, 'depth': 3}, {'kind': 'unet', ...}. A denoiser is a whole network.
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from mac_policy.common.checks import check_choice
-from mac_policy.core.networks.embeddings import StepAndMode
+from mac_policy.core.heads.head import at_least_float32
+from mac_policy.core.networks import MLP, SetNetwork, UNet
+from mac_policy.core.networks.embeddings import StepAndMode, sinusoidal
 from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
 from mac_policy.core.networks.mlp import hidden_layers
 from mac_policy.core.networks.network import small_output
 from mac_policy.core.networks.unet import check_shape
 
+DENOISERS: dict[str, type[SetNetwork]] = {"mlp": MLP, "unet": UNet}
+TIME_DIM = 64  # numbers that embed the time of a denoiser
 OF_PATHS_ALONE = ("step_dim", "mode_dim")  # settings of an MLP that mean nothing here
 SMALLEST = 8  # images are halved while their sides are even and longer than this
 
 
 class TableEncoder(nn.Module):
-    """[seen values, seen bits] through hidden layers."""
+    """[given values, given bits] through hidden layers."""
 
     def __init__(
         self,
@@ -45,8 +50,8 @@ class TableEncoder(nn.Module):
         self.output = nn.Linear(width, outputs)
         small_output(self.output)
 
-    def forward(self, features: Tensor, seen: Tensor) -> Tensor:
-        out: Tensor = self.output(self.hidden(torch.cat([features.flatten(1), seen.to(features.dtype)], 1)))
+    def forward(self, features: Tensor, given: Tensor) -> Tensor:
+        out: Tensor = self.output(self.hidden(torch.cat([features.flatten(1), given.to(features.dtype)], 1)))
         return out
 
 
@@ -112,9 +117,9 @@ class ImageEncoder(nn.Module):
         self.output = nn.Linear(current * (height >> last) * (width >> last), outputs)
         small_output(self.output)
 
-    def forward(self, features: Tensor, seen: Tensor) -> Tensor:
-        bits = seen.view(-1, *self.shape).to(features.dtype)
-        embedding = self.conditions(seen, None)
+    def forward(self, features: Tensor, given: Tensor) -> Tensor:
+        bits = given.view(-1, *self.shape).to(features.dtype)
+        embedding = self.conditions(given, None)
         hidden = self.expand(self.input(torch.cat([as_planes(features, self.shape), bits], 1), embedding))
         for step in self.down:
             hidden = step(hidden, embedding)
@@ -199,7 +204,7 @@ def make_halves(
 def num_levels(height: int, width: int, layers: int) -> int:
     """Resolutions of an autoencoder of images.
 
-    >>> from mac_policy.rows.baselines.autoencoder import num_levels
+    >>> from mac_policy.rows.baselines.networks import num_levels
     >>> num_levels(28, 28, 1), num_levels(32, 32, 1), num_levels(64, 64, 2)
     (3, 3, 4)
     """
@@ -209,3 +214,25 @@ def num_levels(height: int, width: int, layers: int) -> int:
     if levels < layers:
         raise ValueError(f"layers is {layers}: the image's sides can be halved {levels - 1} times only")
     return levels
+
+
+class Denoiser(nn.Module):
+    """(noisy numbers (B, N), times (B,) in 0..1) to the noise in them (B, N).
+
+    network: kind and sizes of an MLP or a U-Net. Its context is the embedded time; its evidence is everything.
+    """
+
+    def __init__(self, network: Mapping[str, Any], shape: Sequence[int]) -> None:
+        super().__init__()
+        cls: Any = DENOISERS[check_choice("network of a DDPM", network.get("kind"), DENOISERS)]
+        sizes = {name: value for name, value in network.items() if name != "kind"}
+        where = {"num_variables": math.prod(shape)} if cls is MLP else {"shape": tuple(shape)}
+        self.time = nn.Sequential(nn.Linear(TIME_DIM, TIME_DIM), nn.SiLU(), nn.Linear(TIME_DIM, TIME_DIM))
+        self.network: SetNetwork = cls(**where, num_features=1, num_params=1, context_dim=TIME_DIM, **sizes)
+
+    def forward(self, noisy: Tensor, time: Tensor) -> Tensor:
+        dtype = next(self.parameters()).dtype
+        context = self.time(sinusoidal(1000 * time.to(dtype), TIME_DIM))
+        everything = torch.ones_like(noisy, dtype=torch.bool)
+        out = self.network(noisy.to(dtype)[..., None], everything, self.network.encode(context))
+        return at_least_float32(out)[..., 0]
