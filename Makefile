@@ -3,33 +3,33 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Real data for the tests that need it; without such a folder they are skipped and say so.
+# Folder of real data. Tests that need it are skipped without it.
 TEST_DATA := $(or $(MAC_DATA),$(wildcard $(abspath ../shared/data)))
 DEMO := runs/demo
 
 .PHONY: help setup demo test test-slow coverage check docs fmt clean
 
 help:
-	@echo "make setup      create .venv with the pinned versions"
-	@echo "make demo       set up, then demonstrations, training and shared autonomy in the kitchen (ten minutes)"
-	@echo "make test       set up, then run the test suite (MAC_DATA=folder adds the tests on real data)"
-	@echo "make test-slow  the tests marked slow: full-size networks"
-	@echo "make coverage   the test suite with line coverage of mac_policy"
-	@echo "make check      formatting, lint and types"
+	@echo "make setup      create .venv with everything installed, in pinned versions"
+	@echo "make demo       record demonstrations, train, and run shared autonomy in the kitchen (ten minutes)"
+	@echo "make test       run the test suite (MAC_DATA=folder adds the tests on real data)"
+	@echo "make test-slow  run the tests marked slow: full-size networks"
+	@echo "make coverage   run the test suite and report line coverage of mac_policy"
+	@echo "make check      check formatting, lint and types"
 	@echo "make docs       build the documentation site in site/"
-	@echo "make fmt        format and fix what can be fixed"
+	@echo "make fmt        format the code and apply the linter's fixes"
 	@echo "make clean      remove .venv and caches"
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"mac_policy needs Python 3.10 or newer, this is {v[0]}.{v[1]}: run make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
 	@touch $(STAMP)
 
 setup: $(STAMP)
 
-# Scripted demonstrations, so that nothing is downloaded; in a store of the demo's own. A second time it goes on, or
-# shows its tables again.
+# Scripted demonstrations, in a store of the demo's own, so that nothing is downloaded. If interrupted, the same command
+# resumes; once finished, it shows the tables again.
 DEMO_TASK := kitchen-mixed
 DEMO_OPTIONS := task=$(DEMO_TASK) runs=$(DEMO)
 
@@ -40,7 +40,7 @@ demo: $(STAMP)
 	@echo
 	@echo "Tables, plots and videos: $(DEMO)/operator-bc and $(DEMO)/operator-expert"
 
-# A process for each core with one thread each; the tests of a file stay together, as they share what they have made.
+# One process per core, one thread each. The tests of a file run in the same process because they share fixtures.
 test: $(STAMP)
 	MAC_DATA='$(TEST_DATA)' OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from mac_policy.cli.command import Command
 from mac_policy.common.checks import check_choice
 
 COMMANDS = {
@@ -24,6 +23,8 @@ COMMANDS = {
     },
 }
 """Words of the command line, with the modules of this room."""
+EXTRAS = {"stable_baselines3": "sb3", "sklearn": "sklearn", "mujoco": "kitchen", "gymnasium_robotics": "kitchen"}
+"""Packages, with the extra that installs them where it is not `cli`."""
 
 
 def main() -> None:
@@ -36,12 +37,12 @@ def main() -> None:
     run(COMMANDS[word], sys.argv[2:])
 
 
-def run(name: str | Command, options: Sequence[str] | None = None) -> None:
+def run(name: str, options: Sequence[str] | None = None) -> None:
     """Run a command with options, by default those of the command line. A mistake ends the process with code 2."""
     with clean_errors():
         from mac_policy.cli.composing import plain, run_with_hydra
 
-        command = import_module(f"mac_policy.cli.{name}").COMMAND if isinstance(name, str) else name
+        command = import_module(f"mac_policy.cli.{name}").COMMAND
 
         def task(config: Any) -> None:
             with clean_errors():  # the first mistake ends a sweep
@@ -59,8 +60,8 @@ def clean_errors() -> Iterator[None]:
     except (ValueError, OSError, ModuleNotFoundError) as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
-        remedy = "; pip install 'mac-policy[all]' brings everything" if isinstance(error, ImportError) else ""
-        print(f"error: {error}{remedy}", file=sys.stderr)
+        extra = EXTRAS.get(str(error.name), "cli") if isinstance(error, ImportError) else None
+        print(f"error: {error}" + (f": pip install 'mac-policy[{extra}]'" if extra else ""), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would break into the exit

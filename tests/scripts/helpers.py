@@ -51,7 +51,7 @@ def run_here(name, *options, cwd, **environment):
     ):
         os.chdir(cwd)
         try:
-            run(command(name), options)
+            run(name.removesuffix(".py"), options)
         except SystemExit as stop:
             code = stop.code
         finally:

@@ -1,21 +1,18 @@
 """shared_autonomy.py as a user would run it, on the teaching task with untrained policies."""
 
 import json
-import re
 import shutil
 from types import SimpleNamespace
 
-import hydra
 import imageio.v3 as iio
 import pytest
 
 from envs.kitchen import rendering as kitchen_rendering
 from envs.kitchen.task import KitchenTask
-from mac_policy.cli.composing import plain
 from mac_policy.evaluation.comparison import ComparisonSettings
 from mac_policy.evaluation.measurement import film
 from tests.evaluation.fork_runs import save_all
-from tests.scripts.helpers import ROOT, run_script
+from tests.scripts.helpers import run_here, run_script
 
 QUICK = ("task=fork", "operator_dims=1", "episodes=6", "envs=3", "workers=1", "video=false")
 ARMS = ["operator+bc", "operator+mac", "operator+mac-blind", "mac", "bc", "zeros", "operator"]
@@ -158,18 +155,21 @@ def test_when_nothing_is_trained_it_says_what_to_type(runs):
         ("max_change=0", "max_change must be a finite number above 0"),
         ("task=minari", "put an ActionFilter around yours"),
         ("operator=sb3", "operator=sb3 needs operator.path"),
+        ("operator=nosy", "unknown operator 'nosy'; allowed are 'bc', "),
+        ("operator.p=2", "unknown option 'operator.p'; allowed are 'operator.kind'"),
+        ("episode=2", "did you mean 'episodes'"),
+        ("envs=null", "envs must be a whole number of at least 1, got None"),
+        ("mac=[a]", "mac must be a text, got ['a']"),
+        ("decode=sample,best", "decode=sample,best is a sweep: add -m "),
         ("operator=noisy operator.p=2", "operator.p must be a probability in [0, 1], got 2"),
     ],
 )
-def test_wrong_options_are_refused_before_anything_is_done(runs, monkeypatch, option, message):
-    monkeypatch.chdir(runs)
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    from _shared_autonomy import make_plan
-
-    with hydra.initialize_config_dir(str(ROOT / "configs"), version_base=None):
-        config = plain(hydra.compose("shared_autonomy", [*QUICK, *option.split()]))
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make_plan(config)
+def test_wrong_options_are_refused_before_anything_is_done(runs, option, message):
+    code, out, err = run_here("shared_autonomy", *QUICK, *option.split(), cwd=runs)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert len(err.splitlines()) == 1
 
 
 def test_a_wrong_option_is_one_line_and_makes_no_folder(runs):

@@ -1,18 +1,16 @@
 """What shared_autonomy.py makes of its options, before anything is rolled out."""
 
 import pytest
-from hydra import compose, initialize_config_dir
 
-from mac_policy.cli.composing import plain
+import envs  # noqa: F401  (registers the tasks)
+from mac_policy.cli.shared_autonomy import make_plan
 from mac_policy.evaluation.comparison import slug
-from scripts._shared_autonomy import make_plan
 from tests.evaluation.fork_runs import save_all
-from tests.scripts.helpers import ROOT
+from tests.scripts.helpers import composed
 
 
 def plan(*options):
-    with initialize_config_dir(str(ROOT / "configs"), version_base=None):
-        return make_plan(plain(compose("shared_autonomy", ["task=fork", "operator_dims=1", *options])))
+    return make_plan(composed("shared_autonomy", "task=fork", "operator_dims=1", *options))
 
 
 def test_names_that_look_like_numbers_are_names(tmp_path, monkeypatch):

@@ -1,0 +1,40 @@
+"""Roll out an operator with each policy that can fill in, and tabulate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from mac_policy.cli.command import Command, options_of, task_of
+from mac_policy.evaluation.comparison import Comparison, ComparisonSettings, plan
+from mac_policy.evaluation.measurement import measure
+from mac_policy.evaluation.report.tables import Grid
+from mac_policy.operators.registry import make_kind
+
+
+def main(config: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 120
+
+    def say(shown: str | Grid) -> None:
+        if isinstance(shown, Grid):
+            console.print(shown.rich())
+        else:
+            console.print(shown, soft_wrap=True, markup=False)
+
+    print(measure(make_plan(config), say))
+
+
+def make_plan(config: Mapping[str, Any]) -> Comparison:
+    """The comparison, every option of which is checked before anything is rolled out."""
+    settings = options_of(ComparisonSettings, config)
+    chosen = dict(config["operator"])
+    operator = make_kind(chosen.pop("kind"), chosen)
+    out = None if config["out"] is None else str(config["out"])
+    return plan(task_of(config), operator, config["operator_dims"], settings, out)
+
+
+COMMAND = Command(main, "shared_autonomy", aliases={"dataset": "task.dataset"})
