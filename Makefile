@@ -23,7 +23,7 @@ help:
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"mac_policy needs Python 3.10 or newer, this is {v[0]}.{v[1]}: run make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev,docs]'
 	@touch $(STAMP)
 
 setup: $(STAMP)
@@ -55,12 +55,8 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Only installing what builds the site needs the network; the site itself refers to nothing outside of it.
-$(VENV)/.docs-installed: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
-	@touch $@
-
-docs: $(VENV)/.docs-installed
+# Building needs no network, and the built pages refer to nothing outside of their folder.
+docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 import envs  # noqa: F401  (registers the tasks)
 from mac_policy import Spaces, make_policy, save_policy
 from tests.docs.pages import ROOT, blocks
-from tests.scripts.helpers import run_here, run_script
+from tests.scripts.helpers import run_here
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 LESS = {
@@ -54,8 +54,7 @@ def run(block, namespace, page, folder):
         exec(compile("\n" * (block.line - 1) + block.code, page, "exec"), namespace)
     for command in filter(None, block.code.splitlines() if block.language == "bash" else ()):
         if (words := shortened(command)) is not None:
-            start = run_here if (ROOT / "mac_policy" / "cli" / words[0]).exists() else run_script
-            code, out, err = start(*words, cwd=folder, PYTHONPATH=os.pathsep.join([str(ROOT), str(folder)]))
+            code, out, err = run_here(*words, cwd=folder, PYTHONPATH=os.pathsep.join([str(ROOT), str(folder)]))
             assert code == 0, f"{page}: {command}\n{out}{err}"
 
 
