@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor
 
+from mac_policy.cli.benchmark import read_benchmark
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.rows.likelihoods.presets import chosen
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.spec import ModelSpec, build
 from mac_policy.training.settings import has_bf16
 
-CONFIGS = Path(__file__).parents[1] / "configs" / "benchmark"
 ROWS: dict[str, tuple[tuple[int, ...], int]] = {"text8": ((0,), 27), "mnist": ((1, 28, 28), 256)}
 LIMIT = 0.03
 
@@ -57,7 +56,7 @@ def steps(
 
 def measure(name: str, arm: str, count: int) -> dict[str, Any]:
     """Median CPU milliseconds of a step of each, taken in turn."""
-    values = chosen(yaml.safe_load((CONFIGS / f"{name}.yaml").read_text()), "cpu")
+    values = chosen(read_benchmark(name), "cpu")
     shape, levels = ROWS[name]
     shape = shape if shape[0] else (values["data"]["chunk"],)
     spec = ModelSpec(arm, shape, levels, values["network"], values["head"], values["order"])

@@ -76,7 +76,7 @@ def make(options: Options, benchmark: Mapping[str, Any]) -> list[Comparison]:
 
 
 def read_benchmark(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """configs/benchmark/<name>.yaml over the benchmarks that it extends, the last one named on top."""
+    """A benchmark of configs/benchmark, merged over the files that it extends."""
     folder = folder or configs() / "benchmark"
     names = sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("[!_]*.yaml"))
     return extended(folder, check_choice("benchmark", name, names))

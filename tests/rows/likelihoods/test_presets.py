@@ -6,6 +6,7 @@ import pytest
 import torch
 import yaml
 
+from mac_policy.cli.benchmark import read_benchmark
 from mac_policy.rows.likelihoods.presets import chosen, make_comparison, merged
 from mac_policy.rows.likelihoods.queries import EvaluationSettings
 from mac_policy.rows.methods import FIGURE_3, METHODS
@@ -29,20 +30,16 @@ LEVELS = {
 }  # fmt: skip
 
 
-def read(name):
-    return yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-
-
 def test_every_data_set_has_a_benchmark():
     assert set(NAMES) == set(SETS)
     for name in NAMES:
-        assert read(name)["base"]["data"]["name"] == name
+        assert read_benchmark(name)["base"]["data"]["name"] == name
 
 
 @pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_preset_describes_a_comparison_whose_models_can_be_built(tmp_path, name, preset):
-    comparison = make_comparison(name, chosen(read(name), preset), FIGURE_3, tmp_path)
+    comparison = make_comparison(name, chosen(read_benchmark(name), preset), FIGURE_3, tmp_path)
     spec = ModelSpec(
         "mac", SHAPES[name], LEVELS.get(name), comparison.networks["set"], comparison.head, comparison.order
     )
@@ -54,7 +51,7 @@ def test_every_preset_describes_a_comparison_whose_models_can_be_built(tmp_path,
 
 
 def test_the_papers_sizes_are_those_of_its_appendix(tmp_path):
-    text = chosen(read("text8"), "paper")
+    text = chosen(read_benchmark("text8"), "paper")
     assert text["data"]["chunk"] == 250
     assert {"width": 768, "depth": 12, "heads": 12, "mlp_width": 3072, "dropout": 0.0}.items() <= text[
         "network"
@@ -62,14 +59,14 @@ def test_the_papers_sizes_are_those_of_its_appendix(tmp_path):
     wanted = {"batch_size": 512, "learning_rate": 5e-4, "warmup": 5000, "clip": 0.25, "optimizer": "adamw"}
     assert wanted.items() <= text["training"].items()
     for name in ("cifar10", "imagenet32"):
-        image = chosen(read(name), "paper")
+        image = chosen(read_benchmark(name), "paper")
         assert {"kind": "unet", "base_channels": 256, "blocks": 32, "layers": 1}.items() <= image["network"].items()
         wanted = {"batch_size": 128, "learning_rate": 1e-4, "clip": 100.0, "optimizer": "adam"}
         assert wanted.items() <= image["training"].items()
-    assert chosen(read("cifar10"), "paper")["variation"] == {"images": ["flip-both", "rotate"]}
-    assert "variation" not in chosen(read("imagenet32"), "paper")
+    assert chosen(read_benchmark("cifar10"), "paper")["variation"] == {"images": ["flip-both", "rotate"]}
+    assert "variation" not in chosen(read_benchmark("imagenet32"), "paper")
     for name in TABLES:
-        table = chosen(read(name), "paper")
+        table = chosen(read_benchmark(name), "paper")
         assert table["head"]["num_components"] == 10
         assert table["head"]["num_eval_samples"] == 100
         assert (table["network"]["depth"], table["network"]["residual"]) == (4, True)
@@ -84,7 +81,7 @@ def test_sfarms_sizes_are_those_of_its_table_4():
         "imagenet64": (256, 128, 2, 16, 16, 20, 30),
     }  # fmt: skip
     for name, sizes in table.items():
-        values = chosen(read(name), "paper")
+        values = chosen(read_benchmark(name), "paper")
         network, training = values["network"], values["training"]
         found = (
             *(network[key] for key in ("base_channels", "in_planes", "layers", "blocks")),
@@ -94,7 +91,7 @@ def test_sfarms_sizes_are_those_of_its_table_4():
         )
         assert found == sizes, name
         assert training["learning_rate"] == 2e-4
-    tables = chosen(read("sfarm/tables"), "paper")
+    tables = chosen(read_benchmark("sfarm/tables"), "paper")
     assert tables["head"] == {"kind": "gaussian"}
     assert {"width": 32, "depth": 3}.items() <= tables["network"].items()
     assert (tables["training"]["batch_size"], tables["training"]["epochs"]) == (100, 2000)
@@ -108,7 +105,7 @@ def test_sfarms_sizes_are_those_of_its_table_4():
 )  # fmt: skip
 def test_staged_networks_of_the_papers_sizes_can_be_built(name, data):
     """Without their memory: on torch's meta device."""
-    values = chosen(read(name), "paper")
+    values = chosen(read_benchmark(name), "paper")
     spec = ModelSpec("sfarm", SHAPES[data], LEVELS[data], values["network"], values["head"])
     with torch.device("meta"):
         head = make_head(spec)
@@ -121,7 +118,7 @@ def test_staged_networks_of_the_papers_sizes_can_be_built(name, data):
 @pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
 @pytest.mark.parametrize("name", SFARM)
 def test_sfarms_experiments_describe_comparisons_whose_arms_can_be_built(tmp_path, name, preset):
-    benchmark = read(f"sfarm/{name}")
+    benchmark = read_benchmark(f"sfarm/{name}")
     for each in benchmark.get("sets", [None]):
         values = chosen(benchmark, preset, {"data": {"name": each}})
         data = values["data"]["name"]
@@ -135,7 +132,7 @@ def test_sfarms_experiments_describe_comparisons_whose_arms_can_be_built(tmp_pat
 
 @pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
 def test_clothes_are_asked_for_what_digits_are_and_of_the_same_baselines(preset):
-    clothes, digits = chosen(read("fashion-mnist"), preset), chosen(read("sfarm/mnist"), preset)
+    clothes, digits = chosen(read_benchmark("fashion-mnist"), preset), chosen(read_benchmark("sfarm/mnist"), preset)
     assert clothes["evaluation"]["missing"] == digits["evaluation"]["missing"]
     assert clothes["baselines"] == digits["baselines"]
 
@@ -172,12 +169,12 @@ def test_presets_are_merged_key_by_key_and_none_changes_nothing():
 )
 def test_what_does_not_fit_is_refused_by_name(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
-        make_comparison("text8", chosen(read("text8"), "smoke", changes), ["mac"], tmp_path)
+        make_comparison("text8", chosen(read_benchmark("text8"), "smoke", changes), ["mac"], tmp_path)
 
 
 def test_an_unknown_preset_lists_those_there_are():
     with pytest.raises(ValueError, match="unknown preset 'papr'; allowed are 'smoke', 'cpu', 'paper'; did you mean"):
-        chosen(read("text8"), "papr")
+        chosen(read_benchmark("text8"), "papr")
 
 
 def test_the_splits_of_small_tables_follow_the_seed(tmp_path, monkeypatch):
@@ -186,9 +183,24 @@ def test_the_splits_of_small_tables_follow_the_seed(tmp_path, monkeypatch):
         "mac_policy.rows.likelihoods.presets.load_rows", lambda *a, **k: asked.append((a, k)) or load_rows(*a, **k)
     )
     comparison = make_comparison(
-        "energy", chosen(read("energy"), "smoke", {"data": {"root": str(tmp_path)}}), ["mac"], tmp_path
+        "energy", chosen(read_benchmark("energy"), "smoke", {"data": {"root": str(tmp_path)}}), ["mac"], tmp_path
     )
     for seed in (0, 3):
         with pytest.raises(ValueError, match="How to get it"):
             comparison.load(seed)
     assert [options["split"] for _, options in asked] == [0, 3]
+
+
+def test_a_benchmark_says_what_differs_from_those_it_extends(tmp_path):
+    texts = {
+        "_base": "base: {head: {kind: a, size: 1}, order: {kind: pixels}}\npresets: {cpu: {seeds: [0]}}",
+        "_more": "extends: [_base]\nbase: {head: {size: 2}}",
+        "mine": "extends: [_more]\nbase: {head: {kind: b}}\npresets: {cpu: {training: {clip: 1}}}",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    found = read_benchmark("mine", tmp_path)
+    assert found["base"] == {"head": {"kind": "b"}, "order": {"kind": "pixels"}}
+    assert found["presets"] == {"cpu": {"seeds": [0], "training": {"clip": 1}}}
+    with pytest.raises(ValueError, match="unknown benchmark '_base'; allowed are 'mine'"):
+        read_benchmark("_base", tmp_path)
