@@ -46,7 +46,7 @@ def box_from_json(data: Mapping[str, Any]) -> spaces.Box:
 
     def bound(values: list[float | None], infinite: float) -> np.ndarray:
         filled = [infinite if v is None else v for v in values]
-        return np.array(filled, dtype=dtype).reshape(data["shape"])
+        return np.reshape(np.array(filled, dtype=dtype), data["shape"])
 
     return spaces.Box(bound(data["low"], -np.inf), bound(data["high"], np.inf), tuple(data["shape"]), dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import gymnasium
 from gymnasium import spaces
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mac_policy.operators.operator import Operator
 
 Environment = gymnasium.Env[Any, Any]
+T = TypeVar("T", bound="Task")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Task:
     """Steps from one frame of a film to the next."""
     film_fps: ClassVar[int] = 10
 
-    def with_options(self, options: Mapping[str, Any] | None = None, **more: Any) -> Self:
+    def with_options(self: T, options: Mapping[str, Any] | None = None, **more: Any) -> T:
         """A copy with other options; ValueError for an option that the task does not have."""
         changed = {**(options or {}), **more}
         names = [field.name for field in fields(self) if field.name != "name"]
@@ -117,7 +118,7 @@ class Task:
         """Whether policies can be rolled out."""
         return type(self).make is not Task.make
 
-    def seen_by(self, observation_dim: int) -> Self:
+    def seen_by(self: T, observation_dim: int) -> T:
         """The task whose environment has the observations of a policy of so many."""
         return self
 

@@ -69,5 +69,5 @@ def _cifar10(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 def _cifar10_batch(path: Path) -> NDArray[np.uint8]:
     if path.suffix == ".bin":
-        return np.fromfile(path, np.uint8).reshape(-1, 1 + images.PIXELS)[:, 0].copy()
+        return np.array(np.fromfile(path, np.uint8).reshape(-1, 1 + images.PIXELS)[:, 0], np.uint8)
     return np.asarray(read_pickle(path)["labels"], np.uint8)
