@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mac_policy.cli.command import Command, options_of
-from mac_policy.common.checks import check_count, check_list, check_positive
+from mac_policy.cli.command import Command, DrawingOptions, options_of
+from mac_policy.common.checks import check_count
 from mac_policy.rows.checkpoint import load_arms
 from mac_policy.rows.generation.grids import check_patterns, completion_rows, completions, write_rows
 from mac_policy.rows.likelihoods.evaluate import row_tensor
@@ -17,37 +16,26 @@ from mac_policy.rows.likelihoods.presets import rows_of_arm
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(DrawingOptions):
     """See configs/completions.yaml."""
 
-    run: Path | None
     arms: tuple[str, ...] | None
-    seed: int
     images: int
     missing: tuple[str, ...]
     masks: tuple[str, ...]
-    steps: int | None
-    temperature: float
-    root: str | None
-    out: Path | None
+
+    example = "the folder of a benchmark, such as runs/benchmark/sfarm/mnist-cpu"
 
     def __post_init__(self) -> None:
-        check_positive("temperature", self.temperature)
-        check_count("seed", self.seed, 0)
+        super().__post_init__()
         check_count("images", self.images)
-        if self.steps is not None:
-            check_count("steps", self.steps)
-        for name in ("arms", "missing", "masks"):
-            check_list(name, getattr(self, name) or ())
         if not self.missing and not self.masks:
             raise ValueError("missing and masks are both empty: there is nothing to draw")
-        if self.run is None:
-            raise ValueError("run=... is missing: the folder of a benchmark, such as runs/benchmark/sfarm/mnist-cpu")
 
 
 def main(config: dict[str, Any]) -> None:
     options = options_of(Options, config)
-    run = Path(str(options.run))
+    run = options.folder
     arms = load_arms(run, options.seed, None if options.arms is None else list(options.arms))
     spec = next(iter(arms.values()))[1]
     if len(spec.shape) != 3 or spec.levels is None:

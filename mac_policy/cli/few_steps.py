@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.cli.command import Command, options_of
+from mac_policy.cli.command import Command, RunOptions, options_of
 from mac_policy.common.checks import check_choice
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.rows.checkpoint import load_of_images
@@ -29,20 +28,18 @@ from mac_policy.rows.likelihoods.presets import rows_of_arm
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(RunOptions):
     """Where the arm, its data and the results are."""
 
-    run: Path | None
     root: str | None
-    out: Path | None
+
+    example = "the folder of a trained arm, such as runs/benchmark/sfarm/cifar10-cpu/sfarm-s0"
 
 
 def main(config: dict[str, Any]) -> None:
     asked = asked_of(config)
     options = options_of(Options, config)
-    if options.run is None:
-        raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/cifar10-cpu/sfarm-s0")
-    arm = options.run
+    arm = options.folder
     out = options.out or arm / "few_steps"
     model, spec = load_of_images(arm)
     numbers = possible_steps(model, asked.steps)

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mac_policy.cli.command import Command, options_of
+from mac_policy.cli.command import Command, RunOptions, options_of
 from mac_policy.rows.checkpoint import load_of_images
 from mac_policy.rows.generation.along_path import Generation, check_path, generation, generation_rows, shares
 from mac_policy.rows.generation.grids import write_rows
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(RunOptions):
     """Where the arm and the picture are, and the mode of the arm."""
 
-    run: Path | None
     mode: str | None
-    out: Path | None
+
+    example = "the folder of a trained arm, such as runs/benchmark/sfarm/mnist-cpu/sfarm-s0"
 
 
 def main(config: dict[str, Any]) -> None:
     asked = options_of(Generation, config)
     options = options_of(Options, config)
-    if options.run is None:
-        raise ValueError("run=... is missing: the folder of a trained arm, runs/benchmark/sfarm/mnist-cpu/sfarm-s0")
-    arm = options.run
+    arm = options.folder
     loaded, spec = load_of_images(arm)
     model = check_path(loaded, spec.method)
     if options.mode is not None:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mac_policy.cli.command import Command, options_of
-from mac_policy.common.checks import check_count, check_positive
+from mac_policy.cli.command import Command, DrawingOptions, options_of
+from mac_policy.common.checks import check_count
 from mac_policy.rows.checkpoint import load
 from mac_policy.rows.generation.grids import in_mode_of
 from mac_policy.rows.generation.infill import (
@@ -32,36 +32,24 @@ from mac_policy.rows.spec import ModelSpec
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(DrawingOptions):
     """See configs/infill.yaml."""
 
-    run: Path | None
     text: str | int | float | None
     image: Path | None
     rows: int | None
     pattern: str
     ratio: float
     mode: str | None
-    steps: int | None
-    temperature: float
-    seed: int
-    root: str | None
-    out: Path | None
     zoom: int
 
-    def __post_init__(self) -> None:
-        check_positive("temperature", self.temperature)
-        check_count("seed", self.seed, 0)
-        check_count("zoom", self.zoom)
-        for name in ("rows", "steps"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
-        if self.run is None:
-            raise ValueError("run=... is missing: the folder of a trained arm, such as runs/benchmark/text8-cpu/mac-s0")
+    example = "the folder of a trained arm, such as runs/benchmark/text8-cpu/mac-s0"
 
-    @property
-    def arm(self) -> Path:
-        return Path(str(self.run))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("zoom", self.zoom)
+        if self.rows is not None:
+            check_count("rows", self.rows)
 
     def refuse(self, name: str, kind: str) -> None:
         if getattr(self, name) is not None:
@@ -70,7 +58,7 @@ class Options:
 
 def main(config: dict[str, Any]) -> None:
     options = options_of(Options, config)
-    model, spec = load(options.arm)
+    model, spec = load(options.folder)
     if len(spec.shape) == 1 and spec.levels == 27:
         options.refuse("image", "text")
         options.refuse("out", "text")
@@ -108,14 +96,14 @@ def images(options: Options, model: RowModel, spec: ModelSpec) -> None:
         x = test_rows(options, 18)
     given = given_by_pattern(options.pattern, options.ratio, len(x), spec.shape, generator)
     filled = fill_rows(asked, x, given, steps=options.steps, temperature=options.temperature, generator=generator)
-    out = options.out or options.arm / "infill.png"
+    out = options.out or options.folder / "infill.png"
     print(write_picture(out, three_rows(x, given, filled, spec.shape, spec.levels or 2), options.zoom))
 
 
 def test_rows(options: Options, default: int) -> Tensor:
     """The first test rows of the data that the arm was trained on."""
     count = default if options.rows is None else options.rows
-    rows = rows_of_arm(options.arm, options.root)
+    rows = rows_of_arm(options.folder, options.root)
     return row_tensor(rows.test, np.arange(min(count, len(rows.test))))
 
 

@@ -70,7 +70,7 @@ def check(config: dict[str, Any]) -> tuple[Options, TrainSettings]:
 
 
 def plan(kinds: Sequence[str], seed: int) -> list[tuple[str, int]]:
-    """The seed of each policy: the second of a kind gets another one."""
+    """Each kind with its seed; a second policy of a kind gets another seed."""
     return [(kind, seed + FILLER_SEED * kinds[:i].count(kind)) for i, kind in enumerate(kinds)]
 
 
@@ -104,10 +104,10 @@ def report(options: Options, task: Task, results: list[TrainResult]) -> None:
     print("each folder: config.json, model.safetensors, best.safetensors, metrics.csv, curve.png")
     if options.train == ("bc", "bc", "mac") and options.name is None and task.has_environment:
         dims = results[0].policy.action_dim // 2
-        print("next, how well they do with an operator and alone:")
+        print("next, roll them out with an operator and alone:")
         print(f"  python scripts/shared_autonomy.py task={task.name} operator_dims={dims}{_changed(options)}")
     elif task.has_environment:
-        print("next, how well they do alone:")
+        print("next, roll them out alone:")
         print(f"  python benchmarks/full_autonomy.py {' '.join(str(result.folder) for result in results)}")
     else:
         print(f"next: load_policy({str(results[-1].folder)!r}) and an ActionFilter around your environment")
