@@ -1,4 +1,4 @@
-"""Any-order models of text, images and tables: arms, training, likelihoods, infilling.
+"""Models of rows of text, images and tables: methods, training, likelihoods, generation, acquisition, imputation.
 
 >>> from mac_policy.rows.methods import METHODS
 >>> "mac" in METHODS

@@ -1,4 +1,4 @@
-"""A trained arm as a folder: config.json (plain JSON) and model.safetensors."""
+"""A trained model of rows as a folder: config.json (plain JSON) and model.safetensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def save(
     training: Mapping[str, Any],
     identity: Mapping[str, Any],
 ) -> Path:
-    """Write the folder, each file atomically; config.json last, so that what it says is there."""
+    """Write the folder, each file atomically; config.json last, so that the files it describes exist."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "schema": SCHEMA,
@@ -46,12 +46,12 @@ def save(
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """config.json of an arm's folder, checked for its schema and keys."""
+    """config.json of a trained arm's folder, with its schema and keys checked."""
     path = Path(folder) / CONFIG
     try:
         config: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError as error:
-        raise CheckpointError(f"{Path(folder)} is no folder of a trained arm: it holds no {CONFIG}") from error
+        raise CheckpointError(f"{Path(folder)} is not the folder of a trained arm: it holds no {CONFIG}") from error
     except ValueError as error:
         raise CheckpointError(f"{path} is not JSON: {error}") from error
     missing = [key for key in KEYS if not isinstance(config, dict) or key not in config]
@@ -63,7 +63,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
 
 
 def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[RowModel, ModelSpec]:
-    """A trained arm, ready to be asked; needs neither its data set nor the configuration it was trained with."""
+    """A trained arm in evaluation mode. Neither its data set nor the configuration of its training is needed."""
     folder = Path(folder)
     config = read_config(folder)
     try:
@@ -83,7 +83,7 @@ def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[Row
 
 
 def load_of_images(folder: Path) -> tuple[RowModel, ModelSpec]:
-    """The same of an arm for images; ValueError for any other."""
+    """`load` for an arm of images; ValueError for any other arm."""
     model, spec = load(folder)
     if len(spec.shape) != 3 or spec.levels is None:
         raise ValueError(f"{folder} is no arm for images, but for rows of shape {spec.shape}")
@@ -91,7 +91,7 @@ def load_of_images(folder: Path) -> tuple[RowModel, ModelSpec]:
 
 
 def load_arms(run: Path, seed: int, arms: Sequence[str] | None = None) -> dict[str, tuple[RowModel, ModelSpec]]:
-    """The trained arms of a benchmark's folder by name, in the order asked for (by default all that are there)."""
+    """The trained arms of a benchmark's folder by name, in the given order (by default all of them)."""
     there = [path.parent.name.removesuffix(f"-s{seed}") for path in sorted(run.glob(f"*-s{seed}/{CONFIG}"))]
     if not there:
         raise CheckpointError(f"{run} holds no trained arm of seed {seed}: no <arm>-s{seed}/{CONFIG}")

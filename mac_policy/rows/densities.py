@@ -1,4 +1,4 @@
-"""The densities of one model: a head with an energy has its proposal's beside its own."""
+"""The densities of one model: a head with an energy has a proposal with a density of its own."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ProposalOf(Head):
 
 
 def with_grid(head: EnergyTilted) -> EnergyTilted:
-    """The same head whose normaliser is a sum over a grid, without the bias of importance samples."""
+    """The same head with its normaliser summed over a grid, which has no bias, unlike importance samples."""
     other = copy.copy(head)
     other.normaliser = "grid"
     return other
 
 
 def views(model: AnyOrderModel) -> dict[str, AnyOrderModel]:
-    """'model' is the head's own density. An energy head has 'proposal' and 'grid' (its own, normalised on a grid)."""
+    """The model with each density of its head: 'model', the head's own; for energies also 'proposal' and 'grid'."""
     if not isinstance(model.head, EnergyTilted):
         return {"model": model}
     heads = {"model": model.head, "proposal": ProposalOf(model.head), "grid": with_grid(model.head)}

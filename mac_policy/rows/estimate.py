@@ -1,12 +1,12 @@
 """The log-likelihood of a long path from some of its steps.
 
 A path of T steps has log p = sum_s l_s. Cut [0, T) into K equal strata and take one uniform point of each: the step
-below it is met K/T times on average, so (T/K) sum_k l_{s_k} is an unbiased estimate, and one of small variance where
-neighbouring steps are alike. An image of 3,072 variables then costs K passes and not 3,072.
+below it is chosen K/T times on average, so (T/K) sum_k l_{s_k} is an unbiased estimate, with a small variance where
+neighbouring steps are alike. An image of 3,072 variables costs K network passes instead of 3,072.
 
-Along a random path a step could have answered other variables after the same past. The network's pass has the
-conditionals of all of them, so l_s is their mean, each as likely as it was to come next: as unbiased, and of far
-smaller variance than the one variable that did.
+Along a random path, other variables could have come next after the same past. One network pass gives the conditionals
+of all of them, so l_s is their mean, weighed by the probability to come next: also without bias, and with a far
+smaller variance than the one variable that came next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mac_policy.core import AnyOrderModel, Factorization
 
 
 def chosen_steps(lengths: Tensor, steps: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor, Tensor]:
-    """(row, step, weight) of the steps to look at: all of a path of at most `steps`, else one of each stratum."""
+    """(row, step, weight) of the chosen steps: all of a path of up to `steps` steps, otherwise one of each stratum."""
     u = torch.rand((len(lengths), steps), generator=generator, dtype=torch.float64)
     k = torch.arange(steps)
     length = lengths[:, None]
@@ -44,8 +44,8 @@ def estimated_log_prob(
 ) -> Tensor:
     """An unbiased estimate of log p(x_query | x_given) (B,) from at most `steps` steps of each row's path.
 
-    A path of no more steps is answered as it is. Of a longer one the estimate is that of its mean over random paths.
-    `generator` draws the paths, `step_generator` the steps: with the same one, models are compared at the same steps.
+    A path of at most `steps` steps is answered exactly; for a longer one the mean over random paths is estimated.
+    `generator` draws the paths, `step_generator` the steps: models that share it are compared at the same steps.
     """
     check_count("steps", steps)
     ranks = factorization.ranks(query=query, given=given, generator=generator)

@@ -1,4 +1,4 @@
-"""Holes: which variables of a row are given, by pattern, ratio or by what a text leaves open."""
+"""Patterns of missing values: which variables of a row are given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mac_policy.core.staged import image_regions
 from mac_policy.core.subsets import uniform_subsets
 
 HOLE = "_"
-# image_regions names a mode by its first region; this is the region that each pattern leaves out.
+# The region that each pattern leaves out. `image_regions` names a mode by its first region.
 REGIONS = {
     "left": "left-right",
     "right": "right-left",
@@ -22,7 +22,7 @@ REGIONS = {
     "interior": "exterior",
     "exterior": "interior",
 }
-# The mode that fills the region last which a pattern leaves out, and was trained for it.
+# The mode whose last region is the one that the pattern leaves out.
 MODES = {
     "left": "right-left",
     "right": "left-right",
@@ -31,12 +31,12 @@ MODES = {
     "interior": "interior",
     "exterior": "exterior",
 }
-SHARED = ("random", "end", "middle")  # these leave out a share, written behind: 'random-0.5'
+SHARED = ("random", "end", "middle")  # these patterns leave out a share: 'random-0.5'
 PATTERNS = ("random", "alternate", "end", "middle", *REGIONS)
 
 
 def split_pattern(text: str) -> tuple[str, float]:
-    """The pattern and the share that it leaves out, where it has one.
+    """The pattern's kind and the share that it leaves out.
 
     >>> from mac_policy.rows.patterns import split_pattern
     >>> split_pattern("random-0.5"), split_pattern("left")
@@ -46,7 +46,7 @@ def split_pattern(text: str) -> tuple[str, float]:
     check_choice("pattern of what is missing", kind, PATTERNS)
     if (kind in SHARED) != bool(share):
         raise ValueError(
-            f"pattern {text!r}: {', '.join(SHARED)} leave out a share, written as random-0.5; no other does"
+            f"pattern {text!r}: {', '.join(SHARED)} leave out a share, written as random-0.5; other patterns have none"
         )
     try:
         return kind, float(share or 0.5)
@@ -57,11 +57,11 @@ def split_pattern(text: str) -> tuple[str, float]:
 def given_by_pattern(
     pattern: str, ratio: float, rows: int, shape: Sequence[int], generator: torch.Generator | None = None
 ) -> Tensor:
-    """What is given of each row (rows, N) bool; the rest is to be filled in.
+    """The given variables of each row, (rows, N) bool.
 
-    'random' leaves out a share `ratio` of the variables (of an image's pixels, all channels of one together);
-    'alternate' every second one; 'end' the last share, 'middle' a share in the middle (in reading order); of images
-    'left', 'right', 'top', 'bottom' leave out that half, 'interior' and 'exterior' the inner patch or all but that.
+    'random' leaves out a share `ratio` of the variables (of an image's pixels, with all channels of a pixel);
+    'alternate' every second variable; 'end' the last share and 'middle' a share in the middle, in reading order. For
+    images, 'left', 'right', 'top', 'bottom' leave out that half, 'interior' the inner patch, 'exterior' all but it.
     """
     check_choice("pattern", pattern, PATTERNS)
     if not is_number(ratio) or not 0 <= ratio <= 1:
@@ -93,7 +93,7 @@ def _missing(
 
 
 def pieces(text: str, length: int) -> list[str]:
-    """A text in pieces of at most `length` characters, cut where it must be.
+    """A text in pieces of at most `length` characters.
 
     >>> from mac_policy.rows.patterns import pieces
     >>> pieces("abcde", 2)

@@ -179,7 +179,7 @@ def test_every_arm_has_a_factorisation_modes_or_is_a_baseline():
     [
         (lambda: split_pattern("lefft"), "unknown pattern of what is missing 'lefft'.*did you mean 'left'"),
         (lambda: split_pattern("random"), "leave out a share, written as random-0.5"),
-        (lambda: split_pattern("left-0.3"), "no other does"),
+        (lambda: split_pattern("left-0.3"), "other patterns have none"),
         (lambda: split_pattern("random-half"), "the share 'half' is no number"),
         (lambda: missing(2, IMAGE, "random-1.5"), r"a number in \[0, 1\], got 1.5"),
         (lambda: missing(2, (5,), "left"), "pattern 'left' is for images"),

@@ -182,7 +182,7 @@ def test_holes_of_a_text_are_filled(user, trained):
     ("options", "message"),
     [
         ((), "error: run=... is missing"),
-        (("run=nowhere",), "error: nowhere is no folder of a trained arm"),
+        (("run=nowhere",), "error: nowhere is not the folder of a trained arm"),
         (("run=runs/benchmark/text8-smoke/mac-s0", "text='5 cats'"), "error: the text has 1 characters .* '5'"),
         (("run=runs/benchmark/text8-smoke/mac-s0", "text="), "error: the text is empty"),
         (("run=runs/benchmark/text8-smoke/mac-s0", "mode=interior"), "error: mode 'interior': this model is not"),

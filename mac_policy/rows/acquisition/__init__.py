@@ -1,4 +1,4 @@
-"""What looking at variables one by one is worth: error of a target against how many are known, in several orders.
+"""Active information acquisition: the error of a target against the number of acquired variables, in several orders.
 
 >>> from mac_policy.rows.acquisition.settings import AcquisitionSettings
 >>> AcquisitionSettings().orders

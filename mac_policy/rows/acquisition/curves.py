@@ -1,4 +1,4 @@
-"""Errors of a target against the number of variables that are known."""
+"""The errors of a target against the number of known variables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from mac_policy.rows.acquisition.settings import AcquisitionSettings
 from mac_policy.rows.baselines.latent import LatentModel
 from mac_policy.training.streams import stream
 
-ROWS_PER_PASS = 8192  # of a network, and draws that are answered together
+ROWS_PER_PASS = 8192  # of a network pass, and draws that are answered together
 
 
 class Curves(NamedTuple):
-    """Of each row (R, D + 1), after 0, 1, ..., D variables: the squared error of the mean, the mean over targets; and
+    """The errors of each row (R, D + 1) with 0, 1, ..., D known variables: the squared error of the mean, over targets;
     -log p(x_target | x_given) in nats."""
 
     squared: Tensor
@@ -42,7 +42,7 @@ def error_curves(
     num_samples: int = 100,
     generator: torch.Generator | None = None,
 ) -> Curves:
-    """The errors of rows x (R, N) whose variables become known in `order` (R, D). target: (N,) bool."""
+    """The errors of rows x (R, N) as their variables become known in `order` (R, D). target: (N,) bool."""
     steps = order.shape[1] + 1
     given = torch.cat([known_after(order, count, x.shape[1]) for count in range(steps)])  # (steps * R, N)
     rows = x.repeat(steps, 1)
@@ -66,7 +66,7 @@ def _squared_error(
     num_samples: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """(R,), by the mean of draws of each target on its own."""
+    """(R,), with the mean of draws as prediction; each target is drawn independently."""
     known = torch.where(given, x, torch.zeros_like(x))
     drawn = model.sample(known, given=given, num_samples=num_samples, steps=1, generator=generator)
     predicted = drawn.view(num_samples, *x.shape)[..., target].mean(0)
@@ -82,9 +82,9 @@ def measured_curves(
     *,
     seed: int,
 ) -> dict[str, Tensor]:
-    """'<order>.squared', '<order>.nll' (R, D + 1) and '<order>.order' (R, D) of test rows, for each of the orders.
+    """'<order>.squared', '<order>.nll' (R, D + 1) and '<order>.order' (R, D) of test rows, for each order.
 
-    Random orders are those of the seed, the same for every model; the errors of a row's several ones are averaged.
+    Random orders depend on the seed and are the same for every model; the errors of a row's random orders are averaged.
     """
     found: dict[str, Tensor] = {}
     for name in settings.orders:
@@ -102,7 +102,7 @@ def measured_curves(
             found[f"{name}.{key}"] = values.view(copies, len(test), -1).double().mean(0)
         found[f"{name}.order"] = order[: len(test)]
     for name in settings.orders:
-        for key in Curves._fields:  # nothing and everything known are the same question in every order
+        for key in Curves._fields:  # every order starts with nothing and ends with everything
             found[f"{name}.{key}"][:, [0, -1]] = found[f"random.{key}"][:, [0, -1]]
     return found
 
@@ -116,7 +116,7 @@ def _order(
     settings: AcquisitionSettings,
     seed: int,
 ) -> Tensor:
-    """(R, D); of 'random' several for each row, (random_orders * R, D)."""
+    """(R, D); for 'random', several for each row, (random_orders * R, D)."""
     if name == "random":
         return random_order(settings.random_orders * len(test), target, stream(seed, "random orders"))
     if name == "fixed":
@@ -134,7 +134,7 @@ def _order(
 
 
 def reward_of(model: ConditionalModel, settings: AcquisitionSettings) -> Reward:
-    """What looking at a variable is worth to the model, estimated from as many draws as the settings say."""
+    """The reward for a model, with the numbers of draws in the settings."""
     if isinstance(model, LatentModel):
         samples, latents = settings.baseline_samples, settings.importance_samples
         return partial(latent_information_gain, num_samples=samples, latents=latents)

@@ -1,4 +1,4 @@
-"""Every arm of a comparison, asked which variable to look at next; what was measured before is kept."""
+"""Acquisition by every arm of a comparison. Finished measurements are kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RESULTS = "results.json"
 
 @dataclass(frozen=True)
 class Measured:
-    """What one trained arm gave: its curves, or why there are none."""
+    """The curves of one trained arm, or the reason why there are none."""
 
     arm: str
     seed: int
@@ -54,12 +54,12 @@ class Experiment:
     target: Sequence[int] = (-1,)
 
     def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
-        """The record, which is written anew after every arm."""
+        """Measure every arm. The record is returned, and written after every arm."""
         found: list[Measured] = []
         record: dict[str, Any] = {}
         for seed in self.comparison.seeds:
             rows = self.comparison.load(seed)
-            if not found:  # what is wrong is said before anything is trained
+            if not found:  # errors are raised before the first training
                 target_mask(self.target, rows.num_variables)
                 self.comparison.check(rows)
             for arm in self.comparison.arms:
@@ -76,8 +76,8 @@ class Experiment:
         except ResumeError as error:
             found = str(error).partition(". Choose another folder")[0]
             raise ResumeError(
-                f"{found}. What is trained is not trained anew here: choose another folder for trained arms (runs=) or "
-                "train them again by scripts/benchmark.py"
+                f"{found}. Acquisition does not train existing arms again: choose another folder for trained arms "
+                "(runs=) or train them with scripts/benchmark.py"
             ) from None
         if outcome.diverged:
             return Measured(arm, seed, diverged=outcome.diverged)
@@ -104,7 +104,7 @@ class Experiment:
         return Kept(tensors, time.perf_counter() - begun)
 
     def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
-        """What decides the numbers of an arm and seed."""
+        """The facts that the numbers of an arm and seed depend on."""
         config = checkpoint.read_config(trained)
         is_latent = METHODS[config["spec"]["method"]].is_baseline
         found: dict[str, Any] = json.loads(
@@ -151,7 +151,7 @@ class Experiment:
 
 
 def check_answering(arms: Sequence[str]) -> None:
-    """ValueError where there is no such arm or where one of them has densities of whole rows alone.
+    """ValueError for an unknown arm, or an arm that has densities of whole rows alone.
 
     >>> from mac_policy.rows.acquisition.experiment import check_answering
     >>> check_answering(["sfarm", "vae"])
@@ -160,7 +160,7 @@ def check_answering(arms: Sequence[str]) -> None:
     for arm in check_methods(arms):
         if arm not in able:
             raise ValueError(
-                f"the arm {arm!r} has no density of a variable given others, which acquisition asks for; "
+                f"the arm {arm!r} has no density of a variable given others, which acquisition needs; "
                 f"allowed are {', '.join(map(repr, able))}"
             )
 

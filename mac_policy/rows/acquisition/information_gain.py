@@ -1,6 +1,6 @@
-"""Sequential active information acquisition: which variable to look at next, to learn most about a target.
+"""Sequential active information acquisition: which variable to acquire next, to learn most about a target.
 
-The reward of looking at x_i is the mutual information I(x_target; x_i | x_given) (SFARM, Eq. 15), estimated with draws
+The reward of x_i is the mutual information I(x_target; x_i | x_given) (SFARM, Eq. 15), estimated with draws
 from the model's own conditionals: x_i ~ p(. | x_given), then x_target ~ p(. | x_i, x_given), and the mean of
 
     log p(x_target | x_i, x_given) - log p(x_target | x_given).
@@ -11,7 +11,7 @@ several targets along a fixed path. Along random paths, the draw and the two den
 each: the expectation is never negative only as far as the model's conditionals agree. An estimate from few draws may
 be negative.
 
-A model whose densities are estimates themselves, as one with a latent vector has them, brings a reward of its own.
+A model with a latent vector, whose densities are estimates themselves, has a reward of its own: `latent`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ConditionalModel(Protocol):
 
 
 class Reward(Protocol):
-    """What a candidate is worth, (B, N), -inf where there is none; `information_gain` is one."""
+    """The value of every candidate (B, N), -inf for the others; `information_gain` is one."""
 
     def __call__(
         self, model: Any, x: Tensor, *, given: Tensor, target: Tensor, generator: torch.Generator | None = None
@@ -95,7 +95,7 @@ def information_gain(
     drawn = model.sample(x, given=given, num_samples=num_samples, steps=1, generator=generator)
     drawn = drawn.view(num_samples, *x.shape)  # (S, B, N)
     gains = drawn.new_full(x.shape, -torch.inf)
-    row, variable = candidates.nonzero(as_tuple=True)  # (P,) pairs of a row and what it may look at
+    row, variable = candidates.nonzero(as_tuple=True)  # (P,) pairs of a row and a candidate
     portion = max(1, rows_per_pass // num_samples)
     for rows, variables in zip(row.split(portion), variable.split(portion), strict=True):
         looked = torch.zeros_like(given[rows]).scatter(1, variables[:, None], True)  # (P, N)
@@ -137,9 +137,9 @@ def greedy_order(
     reward: Reward = information_gain,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """In which order each row's variables are looked at when the most informative comes next, (B, N - targets) long.
+    """The order of each row's variables when the most informative is acquired next, (B, N - targets).
 
-    A row's values are read only once they have been chosen. `shared`: one order for all rows, by their mean reward.
+    A row's values are read only after they have been chosen. shared: one order for all rows, by their mean reward.
     target: bool (N,), the same for all rows. reward: may be `partial(information_gain, num_samples=9)`.
     """
     target = check_mask("target", target, 1, model.num_variables)[0]
@@ -154,7 +154,7 @@ def greedy_order(
 
 
 def random_order(rows: int, target: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """A random order of all that is not target, of its own for each row, (rows, N - targets) long.
+    """An independent random order of the variables that are not targets, for each row, (rows, N - targets).
 
     >>> import torch
     >>> from mac_policy.rows.acquisition.information_gain import random_order
@@ -167,7 +167,7 @@ def random_order(rows: int, target: Tensor, generator: torch.Generator | None = 
 
 
 def known_after(order: Tensor, count: int, num_variables: int) -> Tensor:
-    """What is given after the first `count` of each row's order (B, D). (B, N) bool"""
+    """The known variables after the first `count` of each row's order (B, D): (B, N) bool."""
     nothing = torch.zeros(len(order), num_variables, dtype=torch.bool, device=order.device)
     return nothing.scatter(1, order[:, :count], True)
 
@@ -175,7 +175,7 @@ def known_after(order: Tensor, count: int, num_variables: int) -> Tensor:
 def check_question(
     model: ConditionalModel, x: Tensor, *, given: Tensor, target: Tensor, candidates: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The masks with a row for each of x (B, N); a ValueError where they overlap or a row has no target."""
+    """The masks, expanded to the rows of x (B, N); ValueError if they overlap or a row has no target."""
     check_values(x, model.num_variables)
     given = check_mask("given", given, len(x), model.num_variables)
     target = check_mask("target", target, len(x), model.num_variables)

@@ -1,13 +1,13 @@
-"""The reward of looking at a variable for a model with a latent vector z: one set of z for everything it asks.
+"""The reward of a variable for a model with a latent vector z, from one set of z for all terms.
 
-K latent vectors z_k with weights w_k stand for p(z | x_given). They make a law of all that is unseen,
+K latent vectors z_k with weights w_k stand for p(z | x_given). They define a law of all other variables,
 sum_k w_k prod_i p(x_i | z_k), and the reward is the mutual information of this law: of draws from it, the mean of
 
     log p(x_target | x_i) - log p(x_target),
 
-both with the same z_k and for all candidates the same draws. So the reward is unbiased for that law and never negative
-in expectation, whatever K is; importance sampling with z of its own for each term errs in each of them by its own
-amount. The law is the model's own only as K grows: what is known well picks out few of the z_k.
+with the same z_k in both terms and the same draws for all candidates. So the reward is unbiased for that law and never
+negative in expectation, for every K; importance sampling with separate z would add a separate error to each term. The
+law approaches the model's own as K grows: precise evidence leaves few of the z_k with weight.
 
 The z_k come from the encoder first, then twice from a Gaussian fitted to the weighted ones (adaptive importance
 sampling), always with a share from the prior: an encoder that was trained on whole rows misses p(z | part of a row).
@@ -28,13 +28,13 @@ from mac_policy.rows.baselines.latent import LatentModel
 
 REFITS = 2
 WIDER = 1.5  # variance of a fitted proposal, as a multiple of that of what it is fitted to
-FEWEST = 0.05  # share of the z that a fit must rest on, in effect
+FEWEST = 0.05  # effective share of the z that a fit needs
 HALVINGS = 20
-NUMBERS = 4_000_000  # densities that are held at once
+NUMBERS = 4_000_000  # densities that are held in memory at a time
 
 
 class Weighed(NamedTuple):
-    """What stands for p(z | x_given)."""
+    """Weighed latent vectors that represent p(z | x_given)."""
 
     params: Tensor  # (B, K, N, P) of p(x_i | z_k)
     log_weights: Tensor  # (B, K), their exponentials sum to one
@@ -106,7 +106,7 @@ def _gains(
 def weighed_latents(
     model: LatentModel, x: Tensor, given: Tensor, count: int, generator: torch.Generator | None
 ) -> Weighed:
-    """z from the prior where nothing of a row x (B, N) is given, else weighed proposals of p(z | x_given)."""
+    """Weighed proposals of p(z | x_given); z from the prior for rows x (B, N) that are given nothing."""
     proposal, told = model.proposal(x, given, model.prior_share), given.any(1, keepdim=True)
     for left in reversed(range(REFITS + 1 if bool(told.any()) else 1)):
         z = proposal.draw(count, generator)
@@ -121,7 +121,7 @@ def weighed_latents(
 
 
 def _fitted(z: Tensor, log_weights: Tensor, told: Tensor, prior_share: float) -> Proposal:
-    """A Gaussian, somewhat wider than the weighted z (B, K, L); the prior for rows that are told nothing (B, 1)."""
+    """A Gaussian, somewhat wider than the weighted z (B, K, L); the prior for rows without evidence, ~told (B, 1)."""
     weights = flattened(log_weights, FEWEST * z.shape[1]).softmax(-1)[..., None]
     mean = (weights * z).sum(1)
     variance = WIDER * (weights * (z - mean[:, None]).square()).sum(1)

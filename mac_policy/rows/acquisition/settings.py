@@ -1,4 +1,4 @@
-"""What is measured of an arm."""
+"""The settings of an acquisition experiment."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Any
 from mac_policy.common.checks import check_choice, check_count
 
 ORDERS = {
-    "model": "each row the most informative variable next, by the model",
-    "shared": "one order for all rows, the most informative next in the mean of training rows, by the model",
-    "fixed": "the columns as they stand in the table",
-    "random": "an order of its own for each row, at random",
+    "model": "for each row, the most informative variable next, by the model",
+    "shared": "one order for all rows: the most informative variable next, in the mean of training rows, by the model",
+    "fixed": "the columns in the order of the table",
+    "random": "a random order for each row",
 }
 
 
 @dataclass(frozen=True)
 class AcquisitionSettings:
-    """orders: in which variables are looked at, out of `ORDERS`; 'random' is always there, to compare with
-    num_samples: draws that a reward is estimated from, of a model with a latent vector baseline_samples
-    importance_samples: latent vectors that such a reward stands on (errors are measured with as many as the model has
-        of its own)
+    """orders: orders of acquisition, out of `ORDERS`, with 'random' as the reference
+    num_samples: draws that estimate a reward; baseline_samples: the same for a model with a latent vector
+    importance_samples: latent vectors that such a reward is based on (errors use the model's own number)
     prediction_samples: draws whose mean predicts the target
     random_orders: of each row, averaged; rows: test rows looked at (0: all); shared_rows: training rows whose mean
         reward makes the shared order

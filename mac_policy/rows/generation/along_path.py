@@ -1,4 +1,4 @@
-"""How an image comes about along its path, and what the model expects of the rest meanwhile (SFARM, Fig. 1)."""
+"""An image along its path: the variables drawn so far and the means of the others (SFARM, Fig. 1)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mac_policy.training.streams import stream
 
 @dataclass(frozen=True)
 class Generation:
-    """What is drawn.
+    """The settings of a generation.
 
-    images: how many; moments: when they are looked at, the first with nothing active and the last with all;
-    steps: network passes of the drawing.
+    images: their number; moments: points along the path that are shown, from nothing to the whole image; steps: network
+    passes of the sampling.
     """
 
     images: int = 4
@@ -40,16 +40,16 @@ class Generation:
 class Snapshots(NamedTuple):
     """Images at several moments of their path."""
 
-    active: Tensor  # (M, B, N) bool: what is there, none of it at first and all at last
-    values: Tensor  # (M, B, N) of what is active, 0 elsewhere
-    means: Tensor  # (M, B, N) float: what is active, and of all else the mean the model gives it next
+    active: Tensor  # (M, B, N) bool: the variables drawn so far
+    values: Tensor  # (M, B, N), 0 where a variable is not active
+    means: Tensor  # (M, B, N) float: active values, and the model's means of all other variables
 
 
 @torch.no_grad()
 def generation(model: AnyOrderRows, asked: Generation) -> Snapshots:
-    """Images drawn along one path each, looked at after equal shares of its steps. Looking costs passes of its own.
+    """Images drawn along one path each, with snapshots after equal shares of its steps, which cost passes of their own.
 
-    Between two moments `model.sample` draws what becomes active then, in as many passes as there are steps.
+    Between two moments `model.sample` draws the variables that become active, in as many passes as there are steps.
     """
     steps, number = step_of_each(model, asked)
     generator = stream(asked.seed, "generation")
@@ -78,16 +78,16 @@ def step_of_each(model: AnyOrderRows, asked: Generation) -> tuple[Tensor, int]:
     if asked.moments > number + 1:
         raise ValueError(
             f"moments={asked.moments} are too many for {number} network passes, which have {number + 1} with their "
-            f"beginning: take fewer moments{' or more steps' if number == asked.steps else ''}"
+            f"beginning: choose fewer moments{' or more steps' if number == asked.steps else ''}"
         )
     return steps, number
 
 
 def expected(model: AnyOrderRows, x: Tensor, active: Tensor) -> Tensor:
-    """What is active as it is, and the mean of every other variable given that (B, N).
+    """The active values, and the mean of every other variable given them (B, N).
 
-    Channels that a head draws in turns have their means given the means of those before, near those of their samples.
-    Asked without those before, their parameters are of a remainder: the colours would be wrong by far.
+    A head that draws channels in turns gives the mean of a channel given the means of the channels before, which is
+    near the mean of its samples. Without the channels before, its parameters describe a remainder.
     """
     any_order, mode = model.model, model.factorization.path_mode(len(x))
     if any_order.head.num_turns == 1:
@@ -106,14 +106,14 @@ def expected(model: AnyOrderRows, x: Tensor, active: Tensor) -> Tensor:
 
 
 def check_path(model: RowModel, arm: str) -> AnyOrderRows:
-    """The model, if it draws an image variable after variable."""
+    """The model; ValueError unless it draws an image variable by variable."""
     if not isinstance(model, AnyOrderRows):
-        raise ValueError(f"an arm {arm} has no path from pixel to pixel: take an any-order one, such as sfarm")
+        raise ValueError(f"the arm {arm} has no path from pixel to pixel: choose an any-order arm, such as sfarm")
     return model
 
 
 def generation_rows(snapshots: Snapshots, levels: int) -> dict[str, Tensor]:
-    """The rows of a picture by name (M, N), two for each image: what is active, the rest in grey; and the means."""
+    """The rows of a picture by name (M, N), two for each image: active values, with the others grey; and the means."""
     grey = GREY / 255 * (levels - 1)
     states = snapshots.values.float().masked_fill(~snapshots.active, grey)
     means = snapshots.means.float().clamp(0, levels - 1)
@@ -124,7 +124,7 @@ def generation_rows(snapshots: Snapshots, levels: int) -> dict[str, Tensor]:
 
 
 def shares(snapshots: Snapshots) -> list[str]:
-    """The share of variables that is active at each moment.
+    """The share of active variables at each moment.
 
     >>> import torch
     >>> from mac_policy.rows.generation.along_path import Snapshots, shares

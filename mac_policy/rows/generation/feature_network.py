@@ -1,4 +1,4 @@
-"""A small classifier of images whose features say how alike two sets of images are."""
+"""A small classifier of images, whose features measure the distance between sets of images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 256
 
 
 class FeatureNetwork(nn.Module):
-    """Three convolutions, the first two followed by halving, and a layer over the means of 4 x 4 parts of the image.
+    """Three convolutions, the first two with max pooling, and a linear layer over the means of 4 x 4 parts.
 
     shape: (channels, height, width) of the images; levels: their values are 0..levels-1.
 
@@ -73,14 +73,14 @@ class FeatureNetwork(nn.Module):
 
     @torch.no_grad()
     def features_of(self, rows: Rows | Tensor) -> Tensor:
-        """Of many rows, few at once: (S, num_features) in float64."""
+        """The features of many rows, a few at a time: (S, num_features) in float64."""
         starts = range(0, len(rows), ROWS_AT_ONCE)
         parts = [self.features(_tensor(rows, slice(start, start + ROWS_AT_ONCE))) for start in starts]
         return torch.cat(parts).double()
 
     @torch.no_grad()
     def accuracy(self, rows: Rows | Tensor, labels: NDArray[np.uint8]) -> float:
-        """The share of rows whose class is found."""
+        """The share of rows that are classified correctly."""
         guess = self.classes(self.features_of(rows).to(self.classes.weight.dtype)).argmax(1)
         return float((guess == torch.from_numpy(labels.astype(np.int64))).double().mean())
 
@@ -90,8 +90,8 @@ def train_feature_network(
 ) -> tuple[FeatureNetwork, float]:
     """A network trained on the classes of the training images, and its accuracy on the test images.
 
-    levels: fewer than the set's own coarsen the images first (2: MNIST cut at the middle, for models of its
-    binarisation). The same seed gives the same network; the global random state is left as it was.
+    levels: images are first coarsened to so many levels (2: MNIST with a threshold, for models of binarised images).
+    The same seed gives the same network. The global random state is restored.
 
     >>> from mac_policy.rows.sets.registry import load_rows
     >>> network, accuracy = train_feature_network(load_rows("mnist"))  # doctest: +SKIP

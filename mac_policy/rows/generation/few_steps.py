@@ -1,4 +1,4 @@
-"""How samples of images suffer from fewer network passes (SFARM, Fig. 7 and 8)."""
+"""The quality of sampled images against the number of network passes (SFARM, Fig. 7 and 8)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ CLASSES_OF = {"binarized_mnist": "mnist"}  # the set whose classes the features 
 
 @dataclass(frozen=True)
 class FewSteps:
-    """What is drawn and how it is measured.
+    """The settings of the experiment.
 
-    steps: numbers of network passes; samples: images for each of them, of which `shown` are in the picture;
+    steps: numbers of network passes; samples: images for each number, of which `shown` are in the picture;
     feature_steps: training steps of the classifier.
     """
 
@@ -65,24 +65,24 @@ class Drawn(NamedTuple):
     """Images of a model."""
 
     samples: Tensor  # (S, N)
-    seconds: float  # that drawing them took, when they were drawn
+    seconds: float  # the time that the sampling took
 
 
 def possible_steps(model: RowModel, steps: Iterable[int]) -> list[int]:
-    """The different numbers of steps, the smallest first, each no more than an image drawn by the model can take."""
+    """The different numbers of steps in rising order, each limited to the most steps that the model can take."""
     most = getattr(model, "most_steps", None)
     if isinstance(model, AnyOrderRows):
         query = torch.ones(1, model.num_variables, dtype=torch.bool)
         most = 1 + int(model.factorization.ranks(query=query, given=~query, generator=stream(0, "steps")).max())
     if most is None:
         raise ValueError(
-            f"steps mean nothing to a {type(model).__name__}, which draws an image at once: take an arm with steps"
+            f"a {type(model).__name__} draws an image in one step and takes no number of steps: choose another arm"
         )
     return sorted({min(number, most) for number in steps})
 
 
 def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: int) -> Tensor:
-    """Images drawn from nothing in at most `steps` passes each, (count, N)."""
+    """Unconditional samples in at most `steps` passes each, (count, N)."""
     parts = []
     for start in range(0, count, ROWS_AT_ONCE):
         nothing = torch.zeros(min(ROWS_AT_ONCE, count - start), model.num_variables, dtype=torch.uint8)
@@ -101,7 +101,7 @@ def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: i
 def drawn_once(
     model: RowModel, arm: Path, folder: Path, count: int, steps: int, *, temperature: float, seed: int
 ) -> Drawn:
-    """The same, kept in the folder: read again where the weights and all that was asked are the same."""
+    """`draw`, with the samples kept in the folder and read again for the same weights and settings."""
     path = folder / f"samples-{steps}.safetensors"
     facts = {"weights": file_sha256(arm / WEIGHTS), "count": count, "temperature": temperature, "seed": seed}
     kept = read_kept(path, facts)
@@ -114,19 +114,19 @@ def drawn_once(
 
 
 def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:
-    """A classifier of these images, or of those they were made from, and its accuracy."""
+    """A classifier of these images, or of the images that they were made from, and its accuracy."""
     name = set_with_classes(rows)
     labelled = rows if name == rows.name else load_rows(name, root)
     return train_feature_network(labelled, levels=rows.levels, steps=steps)
 
 
 def set_with_classes(rows: RowSet) -> str:
-    """The name of the data set that has classes of these images, if there is one."""
+    """The name of the data set with classes of these images."""
     return check_choice("data set with classes", CLASSES_OF.get(rows.name, rows.name), LABELLED)
 
 
 def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowSet) -> dict[str, Any]:
-    """From the samples to as many test images, and from these to as many others: the least to be reached."""
+    """The distance of samples and of other test images to as many test images; the latter is the smallest to expect."""
     real, others = two_sets(rows, len(next(iter(samples.values()))))
     return {
         "steps": {str(steps): feature_distance(network, drawn, real) for steps, drawn in samples.items()},
@@ -135,29 +135,29 @@ def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowS
 
 
 def two_sets(rows: RowSet, count: int) -> tuple[Tensor, Tensor]:
-    """Twice as many test images, none of them in both sets, drawn once and for all from the whole file: the ends of
-    a file may be by different writers."""
+    """Two disjoint sets of test images, a fixed random sample of the whole file: its beginning and its end may be by
+    different writers."""
     drawn = torch.randperm(len(rows.test), generator=stream(0, "test images"))[: check_samples(count, rows) * 2].numpy()
     return as_levels(rows, drawn[:count]), as_levels(rows, drawn[count:])
 
 
 def check_samples(count: int, rows: RowSet) -> int:
-    """The number of samples, if there are twice as many test images to measure them with."""
+    """`count`, or ValueError if there are fewer than twice as many test images."""
     if 2 * count > len(rows.test):
         most = len(rows.test) // 2
         raise ValueError(
-            f"samples={count} want {2 * count} test images, there are {len(rows.test)}: at most {most} are measured"
+            f"samples={count} need {2 * count} test images, there are {len(rows.test)}: choose at most {most} samples"
         )
     return count
 
 
 def as_levels(rows: RowSet, index: NDArray[np.int64]) -> Tensor:
-    """Test images as a tensor (S, N) of their own levels."""
+    """Test images as a tensor (S, N) of levels."""
     return coarsened(row_tensor(rows.test, np.sort(index)), rows.levels or 256, rows.levels or 256)
 
 
 def write_distances(path: Path, found: Mapping[str, Any], about: str) -> Path:
-    """A PNG of the distance against the number of steps."""
+    """Write a PNG of the distance against the number of steps."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

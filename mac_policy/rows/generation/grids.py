@@ -1,4 +1,4 @@
-"""Pictures of how arms complete and draw images, side by side."""
+"""Pictures of completed and sampled images, arms side by side."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def completions(
     temperature: float = 1.0,
     seed: int = 0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """What is given of each image under each pattern (P, B, N) bool, and how every model fills in the rest (P, B, N).
+    """The given mask of each image under each pattern (P, B, N), and the completions by every model (P, B, N).
 
-    A model that knows activation modes fills in the one that fills last what is missing. All see the same holes.
+    A model with activation modes is asked in the mode that fills the missing region last. All models share the masks.
     """
     split = [split_pattern(pattern) for pattern in patterns]
     given = torch.stack(
@@ -55,7 +55,7 @@ def completions(
 
 
 def check_patterns(option: str, patterns: Any, shape: Sequence[int]) -> list[str]:
-    """The patterns that an option names, if all of them are patterns of rows of this shape; None names none."""
+    """The patterns of an option, each checked for rows of this shape; None is no pattern."""
     found = [str(pattern) for pattern in check_list(option, [] if patterns is None else patterns)]
     for pattern in found:
         try:
@@ -66,13 +66,13 @@ def check_patterns(option: str, patterns: Any, shape: Sequence[int]) -> list[str
 
 
 def in_mode_of(model: RowModel, pattern: str) -> RowModel:
-    """The model in the mode that fills this pattern last, if it is one that has it."""
+    """The model in the mode that fills this pattern's region last, if it has that mode."""
     mode = MODES.get(pattern)
     return model.in_mode(mode) if mode is not None and mode in model.modes else model
 
 
 def completion_rows(x: Tensor, given: Tensor, fills: Mapping[str, Tensor], levels: int) -> dict[str, Tensor]:
-    """The rows of a picture by name (P * B, N), all patterns of the first image first: data, holes in grey, fills."""
+    """The rows of a picture by name (P * B, N): the data, the given part with grey holes, the completions."""
     grey = torch.full_like(x.float(), GREY / 255 * (levels - 1))
     rows = {"data": x.float().expand(given.shape), "shown": torch.where(given, x.float(), grey)}
     rows |= {name: filled.float() for name, filled in fills.items()}
@@ -89,7 +89,7 @@ def write_rows(
     title: str = "",
     zoom: float = 0.6,
 ) -> Path:
-    """A PNG of rows of images, named at the left; `columns` are named above, again and again."""
+    """Write a PNG of rows of images, with their names at the left; `columns` are the names above, repeated."""
     picture = np.concatenate([strip(row, shape, levels) for row in rows.values()])
     count = len(next(iter(rows.values())))
     figure = Figure(figsize=(1.2 + zoom * count, 0.8 + zoom * len(rows)), layout="constrained")

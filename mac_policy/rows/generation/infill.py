@@ -1,4 +1,4 @@
-"""Filling the holes of texts and images with a trained arm."""
+"""Filling in the missing parts of texts and images with a trained arm."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def fill_text(
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> str:
-    """`shown` with every underscore replaced by a letter or a space; `steps` fills several at once.
+    """`shown` with every underscore replaced by a letter or a space. Fewer `steps` fill in several at once.
 
-    A text longer than the model's chunk is filled piece by piece, a shorter one as the beginning of a chunk whose
+    A text longer than the model's chunk is filled in piece by piece; a shorter text is the beginning of a chunk whose
     rest is missing.
 
     >>> fill_text(model, "the c_t sat on the ___")  # doctest: +SKIP
@@ -50,7 +50,7 @@ def fill_text(
 
 
 def with_holes(text: str, given: Sequence[bool]) -> str:
-    """The text with underscores where it is not given.
+    """The text with underscores for all characters that are not given.
 
     >>> from mac_policy.rows.generation.infill import with_holes
     >>> with_holes("abc", [True, False, True])
@@ -60,9 +60,9 @@ def with_holes(text: str, given: Sequence[bool]) -> str:
 
 
 def check_text(text: str) -> str:
-    """The text in lower case, if it has characters, and those are letters, spaces and underscores."""
+    """The text in lower case; ValueError unless it consists of letters, spaces and underscores."""
     if not text:
-        raise ValueError("the text is empty: give some, with _ for each hole")
+        raise ValueError("the text is empty: write a text with _ for each missing character")
     lower = text.lower()
     outside = sorted(set(lower) - set(ALPHABET) - {HOLE})
     if outside:
@@ -81,7 +81,7 @@ def fill_rows(
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Rows (B, N) with what is not given drawn; `steps` fills several variables at once."""
+    """Rows (B, N) with all variables drawn that are not given. Fewer `steps` draw several variables at once."""
     if steps is not None:
         check_count("steps", steps)
     return model.sample(x, given=given, steps=steps, temperature=temperature, generator=generator)
@@ -103,7 +103,7 @@ def strip(images: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8
 
 
 def write_picture(path: Path, picture: NDArray[np.uint8], zoom: int = 3) -> Path:
-    """A PNG, every pixel as a square of `zoom` pixels."""
+    """Write a PNG with every pixel as a square of `zoom` pixels."""
     import imageio.v3 as imageio
 
     check_count("zoom", zoom)
@@ -122,7 +122,7 @@ def read_picture(path: Path, shape: Sequence[int]) -> Tensor:
     try:
         pixels = np.asarray(imageio.imread(path, plugin="pillow", mode="L" if shape[0] == 1 else "RGB"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is no readable image: {error}") from error
+        raise ValueError(f"{path} is not a readable image: {error}") from error
     if pixels.shape[:2] != tuple(shape[1:]):
         wanted = f"{shape[1]} x {shape[2]}"
         raise ValueError(f"{path} is {pixels.shape[0]} x {pixels.shape[1]} pixels, this model's images are {wanted}")

@@ -1,4 +1,4 @@
-"""Batches of rows for training: read, moved, varied."""
+"""Random variations of training rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VARIATIONS = ("flip", "flip-both", "rotate")
 
 @dataclass(frozen=True)
 class Variation:
-    """How training rows are varied, each time anew.
+    """Random variations of training rows, drawn anew in each step.
 
     noise: standard deviation of gaussian noise on tables, in normalised units
     images: 'flip' left-right, 'flip-both' also top-bottom, 'rotate' by 90 degrees, each with probability 1/2
@@ -31,7 +31,7 @@ class Variation:
             check_choice("variation of images", name, VARIATIONS)
 
     def check_fits(self, shape: Sequence[int], levels: int | None) -> None:
-        """ValueError where rows of this shape with this many values (None: real numbers) cannot be varied so."""
+        """ValueError if rows of this shape and with this number of levels (None: real numbers) cannot be varied so."""
         if self.noise and levels is not None:
             raise ValueError(
                 f"variation.noise={self.noise} is for real numbers, these rows have values 0..{levels - 1}"
@@ -52,7 +52,7 @@ class Variation:
 
 
 def vary_images(images: Tensor, names: Sequence[str], generator: torch.Generator) -> Tensor:
-    """(B, C, H, W), each image turned and mirrored by a coin of its own for each kind of variation."""
+    """(B, C, H, W), each variation of each image with probability 1/2."""
     moves = {"flip": [_flip], "flip-both": [_flip, _flip_vertically], "rotate": [_rotate]}
     for name in names:
         for move in moves[name]:

@@ -1,4 +1,4 @@
-"""Training and evaluating arms under one budget, and what comes out of it."""
+"""Comparisons: arms that are trained and evaluated under one budget, and their record."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Comparison:
         return ModelSpec(arm, rows.shape, rows.levels, network, self.head, self.order, self.regions)
 
     def budget_for(self, rows: RowSet) -> Budget:
-        """The budget; every arm is asked for whole pixels of colour images where one of them was never shown a part."""
+        """The budget. All arms are asked for whole pixels of colour images if an arm is staged, and trained so."""
         staged = any(METHODS[arm].modes is not None for arm in self.arms)
         if not staged or len(rows.shape) != 3 or rows.shape[0] == 1:
             return self.budget
@@ -74,7 +74,7 @@ class Comparison:
         return self.folder / f"{arm}-s{seed}"
 
     def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
-        """Train and evaluate what is not there yet; the record, which is written anew after every arm."""
+        """Train and evaluate the arms that the folder lacks. The record is returned, and written after every arm."""
         outcomes: list[Outcome] = []
         record: dict[str, Any] = {}
         for seed in self.seeds:
@@ -90,7 +90,7 @@ class Comparison:
         return record
 
     def check(self, rows: RowSet) -> None:
-        """Say what cannot be asked or built of any arm before the first is trained, not after it."""
+        """ValueError for queries or models that cannot be made, before the first arm is trained."""
         evaluation_queries(1, rows.shape, self.budget_for(rows).evaluation)
         for arm in self.arms:
             build(self.spec(arm, rows))
@@ -98,7 +98,7 @@ class Comparison:
     def run_arm(
         self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
     ) -> Outcome:
-        """One arm, from where its folder stands. An arm that leaves the numbers is an outcome, too."""
+        """Train and evaluate one arm, resumed from its folder. A training that diverges is an outcome, too."""
         budget = self.budget_for(rows)
         settings = budget.evaluation
         spec, folder = self.spec(arm, rows), self.arm_folder(arm, seed)
@@ -146,7 +146,7 @@ class Comparison:
     def arm_record(
         self, outcomes: Sequence[Outcome], values: Sequence[Mapping[str, NDArray[np.float64]]]
     ) -> dict[str, Any]:
-        """`values` are of the seeds that did not diverge; of an arm with one that did they are no summary of it."""
+        """The record of an arm. `values` are of the seeds that converged; an arm with a diverged seed has no means."""
         trained = {
             "about": METHODS[outcomes[0].arm].about,
             "training_seeds": [o.seed for o in outcomes],
@@ -172,7 +172,7 @@ class Comparison:
         first: str,
         second: str,
     ) -> dict[str, Any]:
-        """second - first on the seeds that both have, row by row."""
+        """The differences second - first, row by row, on the seeds that both arms have."""
         seeds = [{o.seed: v for o, v in zip(by_arm[arm], values[arm], strict=True)} for arm in (first, second)]
         both = [seed for seed in seeds[0] if seed in seeds[1]]
         names = [name for name in seeds[0][both[0]] if name in seeds[1][both[0]]] if both else []

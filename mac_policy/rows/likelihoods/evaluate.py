@@ -1,4 +1,4 @@
-"""Likelihoods of rows, shared out over all processes."""
+"""Likelihoods of rows, computed by all processes together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mac_policy.rows.sets.row_set import Rows
 from mac_policy.training.fabric import Fabric
 from mac_policy.training.streams import stream
 
-CHUNK = 32  # rows whose random numbers are drawn together: results do not depend on the number of processes
+CHUNK = 32  # rows that share random draws, so that results do not depend on the number of processes
 
 
 def log_likelihoods(
@@ -28,11 +28,11 @@ def log_likelihoods(
     orders: int = 1,
     steps: int = 0,
 ) -> dict[str, Tensor]:
-    """log p(x_query | x_given) in nats of as many rows as there are queries, by every density of the model: (R,).
+    """log p(x_query | x_given) in nats of one row for each query, by every density of the model: (R,).
 
-    The rows are `some_rows`, in full precision whatever the training's.
+    The rows are chosen by `some_rows`. The precision is full, whatever it was in training.
 
-    Random orders depend on `seed`, the steps of an estimate (`steps` > 0) do not: arms are compared at the same ones.
+    Random orders depend on `seed`; the steps of an estimate (`steps` > 0) do not, so that arms share them.
     """
     count = len(queries.query)
     training = model.training
@@ -58,7 +58,7 @@ def log_likelihoods(
 
 
 def _gathered(model: RowModel, totals: Mapping[str, Tensor], count: int, fabric: Fabric) -> dict[str, Tensor]:
-    """The sum over the processes, of which each has filled its own rows."""
+    """The sum over the processes; each has filled its own rows."""
     found: dict[str, Tensor] = {}
     for name in model.densities:
         mine = totals.get(name, torch.zeros(count, dtype=torch.float64)).to(fabric.device)
@@ -67,9 +67,9 @@ def _gathered(model: RowModel, totals: Mapping[str, Tensor], count: int, fabric:
 
 
 def some_rows(available: int, count: int) -> NDArray[np.int64]:
-    """Which rows of a split are looked at: all, or so many drawn once and for all.
+    """The rows of a split that are evaluated: all of them, or a fixed random sample of `count`.
 
-    Neighbours in a file may be of one writer, one article or one hour: the first rows are no sample.
+    Neighbours in a file may share a writer, an article or an hour, so that the first rows are not a random sample.
 
     >>> from mac_policy.rows.likelihoods.evaluate import some_rows
     >>> some_rows(3, 3), len(set(some_rows(1000, 10).tolist()))
@@ -82,5 +82,5 @@ def some_rows(available: int, count: int) -> NDArray[np.int64]:
 
 
 def row_tensor(rows: Rows, index: NDArray[np.int64]) -> Tensor:
-    """Rows as a tensor (B, N) of their own type."""
+    """Rows as a tensor (B, N) of the same type."""
     return torch.from_numpy(np.ascontiguousarray(rows[index]))

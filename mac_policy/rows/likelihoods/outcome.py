@@ -1,4 +1,4 @@
-"""What one trained arm scored on the test rows, kept beside it so that it is asked once."""
+"""The likelihoods of the test rows under one trained arm, kept in its folder."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ AT_RANDOM = "-at-random"
 
 @dataclass(frozen=True)
 class Outcome:
-    """log_likelihood: 'query.density' to the nats of each test row (R,); asked: query to how many variables each row
-    was asked for (R,); diverged: why there is no likelihood."""
+    """log_likelihood: 'query.density' to the nats of each test row (R,); asked: query to the number of variables that
+    each row was asked for (R,); diverged: the reason if there is no likelihood."""
 
     arm: str
     seed: int
@@ -42,11 +42,11 @@ class Outcome:
     diverged: str | None = None
 
     def metrics(self, num_variables: int, discrete: bool, in_nats: bool = False) -> dict[str, NDArray[np.float64]]:
-        """Test rows' numbers (R,) by name, of the head's own density under the query's name, of others behind it.
+        """The metrics of the test rows (R,): '<query>' by the head's own density, '<query>_<density>' by another.
 
-        Discrete: bits, lower is better. 'joint' and 'marginal' are divided by the number N of variables (as the
-        papers do, whatever number a marginal asks for); 'conditional' and those 'per_asked' are bits for each variable
-        that was asked for. `in_nats` adds the joint in nats a row, the custom for binary images.
+        Discrete: bits, lower is better. 'joint' and 'marginal' are divided by the number N of variables, as in the
+        papers, whatever the cardinality of a marginal; 'conditional' and '..._per_asked' by the number of queried
+        variables. `in_nats` adds the joint in nats per row, as is usual for binary images.
         Real numbers: log-likelihoods in nats, higher is better.
         """
         found: dict[str, NDArray[np.float64]] = {}
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def per_asked(bits: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers whose mean is sum(bits) / sum(asked), and whose spread is that of this ratio (to first order)."""
+    """Values with the mean sum(bits) / sum(asked) and, to first order, the variance of this ratio."""
     ratio = bits.sum() / asked.sum()
     spread: NDArray[np.float64] = ratio + (bits - ratio * asked) / asked.mean()
     return spread
@@ -85,7 +85,7 @@ def evaluate(
     arm: str,
     seed: int,
 ) -> Outcome:
-    """The likelihoods of the test rows, from the folder where they are already there."""
+    """The likelihoods of the test rows, read from the folder if they are kept there."""
     count = min(settings.rows or len(rows.test), len(rows.test))
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
     of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.full_note}
@@ -99,12 +99,12 @@ def evaluate(
         if fabric.is_global_zero:
             write_kept(folder / LIKELIHOOD, found, facts)
     kept, seconds = found
-    # In the order of the queries, whatever order the file has them in.
+    # In the order of the queries; the file may have another.
     tensors = {key: kept[key] for name in queries for key in kept if key.rsplit(".", 1)[0] == name}
     asked = {name: query.query.sum(1) for name, query in queries.items()}
     bad = next((key for key, values in tensors.items() if not bool(torch.isfinite(values).all())), None)
     if bad is not None:
-        return Outcome(arm, seed, diverged=f"the likelihood of {bad.rsplit('.', 1)[0]} queries is no finite number")
+        return Outcome(arm, seed, diverged=f"the likelihood of {bad.rsplit('.', 1)[0]} queries is NaN or infinite")
     return Outcome(arm, seed, evaluation_seconds=seconds, log_likelihood=tensors, asked=asked)
 
 
@@ -125,9 +125,9 @@ def _measured(
 
 
 def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]:
-    """The model in the mode that fills last what is asked, and at random, by what their densities' names end with.
+    """The model in the mode that fills the query last, and in the random mode, by the suffixes of their densities.
 
-    A model that has modes, but not this one, is asked once for both; one without modes as it is.
+    A model with other modes is asked once for both; a model without modes is asked once.
     """
     modes = model.modes
     if asked.mode is None or not modes:

@@ -1,4 +1,4 @@
-"""From plain values (a benchmark, its preset, what a user changes) to a comparison."""
+"""A comparison from plain values: a benchmark, its preset and a user's changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any]
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Mappings merged key by key; anything else, but None, replaces what is under it. Another `kind` replaces all."""
+    """Merge mappings key by key; other values but None replace the value below. Another `kind` replaces a mapping."""
     out = dict(under)
     for key, value in over.items():
         below = out.get(key)
@@ -67,7 +67,7 @@ def make_comparison(
     seeds: Sequence[int] | None = None,
     console: Console | None = None,
 ) -> Comparison:
-    """The comparison that the `chosen` values describe. Nothing is read or downloaded before it runs."""
+    """The comparison that the `chosen` values describe. Data are read when it runs."""
     data = dict(values["data"])
     for key in data:
         check_choice("key in data", key, DATA_KEYS)
@@ -96,7 +96,7 @@ def make_comparison(
 
 
 def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every baseline on the benchmark's set network, with the settings that there are for it, else its defaults."""
+    """The settings of every baseline, on the benchmark's set network."""
     said = values.get("baselines") or {}
     names = [arm.network for arm in METHODS.values() if arm.is_baseline]
     for name, settings in said.items():
@@ -105,7 +105,7 @@ def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -> RowSet:
-    """The rows that `data` names; tables without splits of their own are split by the seed."""
+    """The rows that `data` names. Tables without published splits are split by the seed."""
     name = data["name"]
     options: dict[str, Any] = {"split": seed} if name in RANDOM_SPLITS else {}
     if "chunk" in data:
@@ -116,9 +116,9 @@ def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -
 
 
 def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
-    """The data that a trained arm was made for, in its split: all rows, whatever share it was trained on.
+    """All rows of the data set that an arm was trained on, in its split.
 
-    Other files than it was trained on are refused: what it has seen could be among their test rows.
+    Other files are refused, because their test rows may be among the arm's training rows.
     """
     described = read_config(folder)
     name, trained_on = described["dataset"]["name"], described["dataset"]["sha256"]
@@ -127,6 +127,6 @@ def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
     if rows.sha256 != trained_on:
         raise ValueError(
             f"{folder} was trained on other data than {rows.location}: sha256 {trained_on}, here {rows.sha256}; "
-            "let root or $MAC_DATA be the folder of those files"
+            "set root or $MAC_DATA to the folder of those files"
         )
     return rows

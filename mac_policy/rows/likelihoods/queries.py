@@ -1,4 +1,4 @@
-"""What a model is asked about test rows: a query and what is given, for each row of the data."""
+"""The questions about test rows: a query mask and a given mask for each row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONDITIONAL_EVIDENCE = ("uniform", "bernoulli")
 
 
 class Queries(NamedTuple):
-    """One of each row. (R, N) bool both. mode: of staged activation, which fills what is asked last."""
+    """A query and a given mask for each row, (R, N) bool. mode: of staged activation, which fills the query last."""
 
     query: Tensor
     given: Tensor
@@ -29,16 +29,16 @@ class Queries(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """rows: test rows looked at (0: all); steps: of a path that are looked at (0: all; fewer are an unbiased estimate)
-    queries: which kinds are asked of test rows, of 'joint', 'marginal' and 'conditional'; the joint always is
-    orders: random orders that an arm with random paths averages over
-    cardinalities: further marginals, of exactly so many variables each
+    """rows: test rows that are evaluated (0: all); steps: of a path (0: all; fewer are an unbiased estimate)
+    queries: the kinds of queries, of 'joint' (always), 'marginal' and 'conditional'
+    orders: random orders over which an arm with random paths averages
+    cardinalities: further marginals, of these cardinalities
     conditional: the evidence of conditional queries, 'uniform' in its cardinality or 'bernoulli' with probability 1/2
-    missing: patterns of what is missing, asked for given all else: 'left', 'interior', 'random-0.5' (see `patterns`)
-    importance_samples: of an arm with a latent vector on test rows (0: as many as it has along training)
-    whole_pixels: marginals and conditionals take all channels of an image's pixel together, and `cardinalities` count
-        pixels; a comparison with an arm of staged activation, which does so in training, always asks so (of every arm)
-    curve_rows, curve_steps: the same for the curve along training, on validation rows
+    missing: patterns of missing variables, which are queried given all others: 'left', 'random-0.5', ...
+    importance_samples: of an arm with a latent vector on test rows (0: the number in training)
+    whole_pixels: marginals and conditionals contain all channels of a pixel or none, and `cardinalities` count pixels;
+        true for all arms of a comparison if one of them is staged: staged arms are trained so
+    curve_rows, curve_steps: rows and steps of the curve along training, on validation rows
     rows_per_pass: the size of a network pass
     """
 
@@ -77,15 +77,15 @@ class EvaluationSettings:
 
 
 def joint(rows: int, num_variables: int) -> Queries:
-    """Everything, given nothing."""
+    """All variables, given nothing."""
     everything = torch.ones(rows, num_variables, dtype=torch.bool)
     return Queries(everything, ~everything)
 
 
 def marginal(rows: int, num_variables: int, cardinality: int | None = None, channels: int = 1) -> Queries:
-    """A cardinality uniform in 1..N (or this one), a uniform subset of it, given nothing: the papers' test masks.
+    """A uniform subset of a cardinality uniform in 1..N (or of this one), given nothing: the papers' test masks.
 
-    Of images with `channels` that go together, a subset of the pixels.
+    With `channels` > 1 the subset is of an image's pixels, with all their channels.
     """
     places = num_variables // channels
     size = (1, places) if cardinality is None else (cardinality, cardinality)
@@ -94,9 +94,9 @@ def marginal(rows: int, num_variables: int, cardinality: int | None = None, chan
 
 
 def conditional(rows: int, num_variables: int, evidence: str = "uniform", channels: int = 1) -> Queries:
-    """All the rest, given evidence of a cardinality uniform in 0..N-1, or of each variable with probability 1/2.
+    """All other variables, given evidence of a cardinality uniform in 0..N-1, or each variable with probability 1/2.
 
-    Of images with `channels` that go together, evidence of whole pixels.
+    With `channels` > 1 the evidence is of whole pixels of an image.
     """
     places = num_variables // channels
     law: MaskDistribution = UniformCardinality(places, 0, places - 1)
@@ -107,19 +107,19 @@ def conditional(rows: int, num_variables: int, evidence: str = "uniform", channe
 
 
 def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
-    """What is missing by a pattern, given all the rest."""
+    """The variables that a pattern leaves out, given all others."""
     kind, share = split_pattern(pattern)
     given = given_by_pattern(kind, share, rows, shape, stream(0, f"missing {pattern}"))
     if bool(given.all(1).any()):
         raise ValueError(
-            f"evaluation.missing: {pattern!r} leaves out none of {math.prod(shape)} variables, so that nothing would "
-            "be asked for; name a larger share or another pattern"
+            f"evaluation.missing: {pattern!r} leaves out none of {math.prod(shape)} variables, so that the query "
+            "is empty; choose a larger share or another pattern"
         )
     return Queries(~given, given, MODES.get(kind))
 
 
 def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
-    """All that is asked of test rows, by name. The masks are the same for every arm and seed."""
+    """All questions about test rows, by name. The masks are the same for every arm and seed."""
     num_variables, together = math.prod(shape), channels_together(shape, settings)
     found = {"joint": joint(rows, num_variables)}
     if "marginal" in settings.queries:
@@ -132,7 +132,7 @@ def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSett
 
 
 def curve_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
-    """What is asked along training."""
+    """The questions along training."""
     num_variables = math.prod(shape)
     return {
         "joint": joint(rows, num_variables),
@@ -141,7 +141,7 @@ def curve_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings)
 
 
 def channels_together(shape: Sequence[int], settings: EvaluationSettings) -> int:
-    """How many variables are asked for or given together: the channels of a pixel, or one alone."""
+    """The number of variables that are queried or given together: the channels of a pixel, or 1."""
     return shape[0] if settings.whole_pixels and len(shape) == 3 else 1
 
 

@@ -31,7 +31,7 @@ class Budget:
     """How the arms of a comparison are trained: the same for each.
 
     training: steps, batch, rates, ...; variation: of the rows; energy_warmup: first steps in which a head with an
-    energy trains its proposal alone; evaluation: its curve_* say what is measured along the way.
+    energy trains its proposal alone; evaluation: its curve_* define the curve along training.
     """
 
     training: TrainSettings
@@ -43,7 +43,7 @@ class Budget:
         check_count("energy_warmup", self.energy_warmup, 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """What decides the weights of a run, as plain JSON."""
+        """The settings that the weights of a run depend on, as plain JSON."""
         curve = {key: value for key, value in asdict(self.evaluation).items() if key.startswith("curve")}
         curve["whole_pixels"] = self.evaluation.whole_pixels
         found: dict[str, Any] = json.loads(
@@ -60,7 +60,7 @@ class Budget:
 
 
 class ArmRun(Run[RowModel]):
-    """The run of an arm. Its seed decides the first weights, the order of the rows and all random numbers."""
+    """The training of an arm. The seed decides the first weights, the order of the rows and all random draws."""
 
     key = "model"
     files = (checkpoint.CONFIG, checkpoint.WEIGHTS, LIKELIHOOD)
@@ -104,9 +104,9 @@ class ArmRun(Run[RowModel]):
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """Nats a variable of joint and marginal queries on validation rows; the marginal is `validation_loss`.
+        """Nats per variable of joint and marginal queries on validation rows. `validation_loss` is the marginal's.
 
-        The joint is, of a model that answers nothing else.
+        A model that answers joint queries alone has the joint's.
         """
         settings = self.budget.evaluation
         count = min(settings.curve_rows, len(self.data.valid))

@@ -80,7 +80,7 @@ def read_square(path: Path, size: int) -> NDArray[np.uint8]:
         with Image.open(path) as image:
             whole = image.convert("RGB")
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
-        raise ValueError(f"{path} is no readable image: {error}") from error
+        raise ValueError(f"{path} is not a readable image: {error}") from error
     side = min(whole.size)
     left, top = ((length - side) // 2 for length in whole.size)
     square = whole.resize((size, size), Image.Resampling.BOX, box=(left, top, left + side, top + side))

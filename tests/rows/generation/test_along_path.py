@@ -76,10 +76,10 @@ def test_the_mean_of_channels_drawn_in_turns_is_that_of_samples():
 def test_what_cannot_be_drawn_is_named():
     with pytest.raises(ValueError, match=r"moments=6 are too many for 4 network passes, .* or more steps"):
         generation(made(), Generation(moments=6, steps=4))
-    with pytest.raises(ValueError, match=r"moments=30 are too many for 16 network passes, .* take fewer moments$"):
+    with pytest.raises(ValueError, match=r"moments=30 are too many for 16 network passes, .* choose fewer moments$"):
         generation(made(), Generation(moments=30))
     vae = build(ModelSpec("vae", (1, 4, 4), 2, {"kind": "vae", "network": MLP}, BERNOULLI))
-    with pytest.raises(ValueError, match="an arm vae has no path"):
+    with pytest.raises(ValueError, match="the arm vae has no path"):
         check_path(vae, "vae")
 
 

@@ -87,7 +87,7 @@ def test_steps_are_as_many_as_an_image_can_take(arm, most):
 @pytest.mark.parametrize("arm", ["vae", "miwae"])
 def test_what_draws_an_image_at_once_has_no_fewer_steps(arm):
     model = build(ModelSpec(arm, (1, 2, 2), 2, {"kind": arm, "network": MLP}, {"kind": "bernoulli"}))
-    with pytest.raises(ValueError, match=f"steps mean nothing to a {arm.upper()}, which draws an image at once"):
+    with pytest.raises(ValueError, match=f"a {arm.upper()} draws an image in one step and takes no number of steps"):
         possible_steps(model, [2, 8])
 
 
@@ -100,7 +100,7 @@ def test_noise_is_farther_from_the_test_images_than_they_are_from_each_other():
     found = distances(network, {2: noise, 8: alike}, rows)
     assert found["steps"]["2"] > 3 * found["between_test_images"]
     assert found["steps"]["8"] < 3 * found["between_test_images"]
-    with pytest.raises(ValueError, match="samples=41 want 82 test images, there are 80: at most 40 are measured"):
+    with pytest.raises(ValueError, match="samples=41 need 82 test images, there are 80: choose at most 40 samples"):
         distances(network, {2: torch.zeros(41, 64)}, rows)
 
 

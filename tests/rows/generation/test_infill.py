@@ -155,7 +155,7 @@ def test_a_picture_is_written_and_read(tmp_path):
     with pytest.raises(ValueError, match="is 8 x 12 pixels, this model's images are 4 x 6"):
         read_picture(large, SHAPE)
     path.write_bytes(b"no picture")
-    with pytest.raises(ValueError, match="is no readable image"):
+    with pytest.raises(ValueError, match="is not a readable image"):
         read_picture(path, SHAPE)
 
 

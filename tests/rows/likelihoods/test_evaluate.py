@@ -184,7 +184,7 @@ def test_a_likelihood_that_is_no_number_is_a_divergence_and_no_number(tmp_path):
     model = build(spec())
     next(model.parameters()).data.fill_(torch.nan)
     found = ask(model, tmp_path)
-    assert found.diverged == "the likelihood of joint queries is no finite number"
+    assert found.diverged == "the likelihood of joint queries is NaN or infinite"
     assert found.metrics(N, True) == {}
 
 

@@ -121,7 +121,10 @@ def test_a_trained_arm_is_loaded_without_its_data(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: (folder / "config.json").unlink(), "is no folder of a trained arm: it holds no config.json"),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            "is not the folder of a trained arm: it holds no config.json",
+        ),
         (lambda folder: (folder / "config.json").write_text("{"), "is not JSON"),
         (lambda folder: (folder / "config.json").write_text("{}"), "lacks the key 'schema'"),
         (lambda folder: (folder / "model.safetensors").unlink(), "holds no model.safetensors"),

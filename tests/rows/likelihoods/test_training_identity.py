@@ -51,5 +51,5 @@ def test_an_arm_is_asked_for_the_files_that_it_was_trained_on(tmp_path, monkeypa
     assert rows_of_arm(tmp_path).sha256 == "0" * 64
     other = dataclasses.replace(letters(), sha256="5" * 64)
     monkeypatch.setattr("mac_policy.rows.likelihoods.presets.load_rows", lambda *a, **k: other)
-    with pytest.raises(ValueError, match=f"other data than memory: sha256 {'0' * 64}, here {'5' * 64}; let root or"):
+    with pytest.raises(ValueError, match=f"other data than memory: sha256 {'0' * 64}, here {'5' * 64}; set root or"):
         rows_of_arm(tmp_path)
