@@ -30,8 +30,7 @@ from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
 from mac_policy.evaluation.group import Job, run_job
 from mac_policy.evaluation.rollout import Rollout
-from mac_policy.evaluation.teams import Team
-from mac_policy.operators.choice import OperatorChoice
+from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import read_config

@@ -12,14 +12,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.files import CheckpointError
-from mac_policy.evaluation.teams import Team
-from mac_policy.operators.choice import OperatorChoice
+from mac_policy.evaluation.teams import OperatorChoice, Team
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import CONFIG, read_config
 from mac_policy.policies.registry import POLICIES
 from mac_policy.policies.saved import SavedPolicy
@@ -129,13 +129,13 @@ def make_teams(
 ) -> list[Team]:
     """A team for each arm and training seed; an arm in which nothing is trained is one team."""
     check_trained(arms, training_seeds, runs, operator)
-    teams = []
+    teams, n = [], operator.dims.action_dim
     for arm in arms:
         trained = arm.run is not None or (arm.shared and operator.needs_policy)
         for seed in training_seeds if trained else training_seeds[:1]:
             filler = None if arm.run is None else runs.policy(arm.run, runs.filler_seed(arm.run, seed))
-            acting = operator.with_policy(runs.policy("bc", seed)) if operator.needs_policy else operator
-            acting = acting.holding_all() if arm.name == WHOLE else acting
+            acting = replace(operator, policy=runs.policy("bc", seed)) if operator.needs_policy else operator
+            acting = replace(acting, dims=OperatorDims.parse(n, n)) if arm.name == WHOLE else acting
             teams.append(Team(arm.name, seed if trained else None, filler, acting if arm.shared else None, arm.sees))
     return teams
 
@@ -187,5 +187,5 @@ def datasets(teams: Sequence[Team]) -> list[dict[str, Any]]:
 
 def policies_of(team: Team) -> list[SavedPolicy]:
     """The policies in a team: the filler's and the operator's."""
-    operator = team.operator.policy if isinstance(team.operator, OperatorChoice) else None
-    return [policy for policy in (team.filler, operator) if policy is not None]
+    commanding = None if team.operator is None else team.operator.policy
+    return [policy for policy in (team.filler, commanding) if policy is not None]

@@ -13,13 +13,12 @@ from typing import Any
 from mac_policy.common.checks import check_choice, check_count, check_positive, is_number
 from mac_policy.evaluation.arms import ArmName, Runs, check_arms, check_seeds, datasets, make_teams, policies_of
 from mac_policy.evaluation.rollout import Rollout
-from mac_policy.evaluation.teams import Team
-from mac_policy.operators.choice import OperatorChoice
+from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import OperatorKind
 from mac_policy.policies.checkpoint import read_config
 from mac_policy.policies.decoding import KINDS
-from mac_policy.tasks import Task, TaskExpert
+from mac_policy.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Comparison:
         changed += [f"max_change={settings.max_change}"] if settings.max_change is not None else []
         return [
             f"Task: {self.task.describe()}.",
-            f"Operator: {self.operators[dims].describe()}; it holds dims {dims}.",
+            f"Operator: {self.operators[dims].kind.describe()}; it holds dims {dims}.",
             f"Policies trained on: {'; '.join(map(described, datasets(self.teams[dims]))) or 'no data is needed'}.",
             f"Episodes: {settings.episodes} per arm and training seed, from seed {settings.seed} in every arm; "
             f"training seeds: {seeds}.",
@@ -120,7 +119,7 @@ class Comparison:
         ]
 
     def title(self, dims: str) -> str:
-        return f"{self.task.name}, operator {self.operators[dims].label}"
+        return f"{self.task.name}, operator {self.operators[dims].kind.label}"
 
     def dataset(self, dims: str) -> dict[str, Any] | None:
         """The data set of the policies; if there are several, the first one with the others in it."""
@@ -134,7 +133,7 @@ class Comparison:
             "task": self.task.name,
             "start": environment.get("start", "official"),
             "environment": environment,
-            "operator": operator.identity() | {"description": operator.describe()},
+            "operator": operator.identity() | {"description": operator.kind.describe()},
             "operator_dims": dims,
             "decoding": self.settings.decoding,
             "max_change": self.settings.max_change,
@@ -163,7 +162,7 @@ def plan(
         dims = OperatorDims.parse(entry, space.shape[0])
         if str(dims) in operators:
             raise ValueError(f"operator_dims = {operator_dims} contains {dims} twice")
-        operators[str(dims)] = OperatorChoice(operator, dims, expert=TaskExpert(task) if task.has_expert else None)
+        operators[str(dims)] = OperatorChoice(operator, dims, task=task)
         operators[str(dims)].check(space)
     runs = Runs(settings.runs, task.name, settings.renamed, settings.decoding)
     seeds, any_operator = settings.training_seeds, next(iter(operators.values()))

@@ -27,7 +27,7 @@ from mac_policy.evaluation.group import Job, release_environments, run_job
 from mac_policy.evaluation.teams import EnvironmentFactory, Team
 
 DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
-CODE = ("core", "policies", "operators", "filter", "evaluation.group")
+CODE = ("core", "policies", "operators", "filter", "evaluation.group", "evaluation.teams")
 """Modules and packages whose code decides the numbers."""
 
 

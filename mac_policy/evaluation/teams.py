@@ -5,16 +5,19 @@ Teams are plain data, which is sent to worker processes and identifies what a re
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import gymnasium
+from gymnasium import spaces
 
+from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.operator import Operator
+from mac_policy.operators.registry import OperatorKind, Resources
 from mac_policy.policies.saved import SavedPolicy
-
-if TYPE_CHECKING:
-    from mac_policy.operators.operator import Operator
+from mac_policy.tasks import Task
 
 Environment = gymnasium.Env[Any, Any]
 
@@ -31,16 +34,46 @@ class EnvironmentFactory(Protocol):
         ...
 
 
-class OperatorFactory(Protocol):
-    """Makes the operator of environments that are stepped together. Hashable and picklable."""
+@dataclass(frozen=True)
+class OperatorChoice:
+    """A kind of operator, the dims that it holds, and what the kind may need.
 
-    def __call__(self, environments: Sequence[Environment]) -> Operator: ...
+    policy: the trained policy of a bc operator
+    task: brings the scripted expert
+    """
 
-    def __hash__(self) -> int: ...
+    kind: OperatorKind
+    dims: OperatorDims
+    policy: SavedPolicy | None = None
+    task: Task | None = None
+
+    @property
+    def needs_policy(self) -> bool:
+        return "policy" in self.kind.needs
+
+    def check(self, space: spaces.Box) -> None:
+        """ValueError where the operator cannot command actions of the space, or its file cannot be used."""
+        if not self.kind.needs:
+            self.kind.make(self.dims, 1, Resources(space))
+
+    def __call__(self, environments: Sequence[Environment]) -> Operator:
+        """The operator of environments that are stepped together."""
+        space = environments[0].action_space
+        if not isinstance(space, spaces.Box):
+            raise ValueError(f"an operator needs a Box of actions, the environment has {space}")
+        policy = self.policy.load() if self.needs_policy and self.policy is not None else None
+        task = self.task if self.task is not None and self.task.has_expert else None
+        expert = None if task is None else functools.partial(task.expert, environments)
+        return self.kind.make(self.dims, len(environments), Resources(space, policy, expert, environments))
 
     def identity(self) -> dict[str, Any]:
-        """Plain JSON: everything that the commands depend on besides the episode's seed and the observations."""
-        ...
+        """Plain JSON: everything that the commands depend on besides the observations and the episode's seed."""
+        found = self.kind.identity() | {"dims": str(self.dims)}
+        if self.needs_policy and self.policy is not None:
+            found["policy"] = self.policy.identity()
+        if "expert" in self.kind.needs and self.task is not None:
+            found["expert"] = {"task": self.task.name, "code": self.task.code()}
+        return found
 
 
 @dataclass(frozen=True)
@@ -52,7 +85,7 @@ class Team:
     """None if nothing in the team is trained."""
     filler: SavedPolicy | None = None
     """Fills in the dims that the operator does not hold; None: zeros."""
-    operator: OperatorFactory | None = None
+    operator: OperatorChoice | None = None
     """None: the filler acts alone."""
     see_operator: bool = True
     """Whether the filler is shown the command; it is executed in any case."""

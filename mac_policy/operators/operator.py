@@ -28,7 +28,7 @@ class Command(NamedTuple):
 class Operator(ABC):
     """Commands some dims of n-dimensional actions in `batch` environments.
 
-    >>> from mac_policy.operators.zeros import ZeroOperator
+    >>> from mac_policy.operators.simple import ZeroOperator
     >>> operator = ZeroOperator(OperatorDims.parse(2, action_dim=3))
     >>> operator.reset()
     >>> operator(np.zeros(4)).mask
@@ -86,15 +86,11 @@ class HoldingOperator(Operator):
         mask = self.dims.masks(self._seeds, self._steps)
         values = self.values(observations)
         self._steps = self._steps + 1
-        return Command(values.astype(np.float32, copy=False), mask & self.holding())
+        return Command(values.astype(np.float32, copy=False), mask)
 
     @abstractmethod
     def values(self, observations: NDArray[np.float32]) -> NDArray[np.floating]:
         """(B, obs) -> (B, n)."""
-
-    def holding(self) -> NDArray[np.bool_]:
-        """(B, 1): rows that hold their dims; asked after `values`."""
-        return np.ones((self.batch, 1), bool)
 
 
 def random_stream(name: str, seed: int) -> np.random.Generator:

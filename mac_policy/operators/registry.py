@@ -42,7 +42,7 @@ class OperatorKind(ABC):
     """Base class of the kinds of operators: frozen dataclasses whose fields, all with defaults, are settings.
 
     Instances are plain data: they travel to worker processes, compare by value and name what their commands depend
-    on. A kind of your own is a subclass with `name`, `make` and `describe`.
+    on. A kind of your own is a subclass with `name`, `description` and `make`.
 
     >>> from mac_policy import make_policy, OPERATORS, OperatorDims
     >>> kind = OPERATORS.find("zeros")()
@@ -52,8 +52,10 @@ class OperatorKind(ABC):
 
     name: ClassVar[str]
     """The name under which the kind is registered."""
+    description: ClassVar[str] = "{0.name}"
+    """Who commands, in words, for a table; {0.name} stands for the field or attribute `name`."""
     needs: ClassVar[Sequence[str]] = ()
-    """The fields of `Resources` that `make` requires."""
+    """What a measurement must bring for `make`: "policy", "expert", or several; see `Resources`."""
     acts_alone: ClassVar[bool] = False
     """Whether the operator can do a task by itself when it holds all dims."""
 
@@ -61,9 +63,9 @@ class OperatorKind(ABC):
     def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
         """The operator of `batch` environments."""
 
-    @abstractmethod
     def describe(self) -> str:
         """Who commands, in words, for a table."""
+        return self.description.format(self)
 
     @property
     def label(self) -> str:
@@ -75,9 +77,6 @@ class OperatorKind(ABC):
         module = type(self).__module__
         own = {} if module.startswith("mac_policy.") else {"code": modules_sha256(module)}
         return {"kind": self.name, **dataclasses.asdict(self), **own}
-
-    def check(self, dims: OperatorDims, space: spaces.Box) -> None:  # noqa: B027
-        """ValueError where a file that the operator reads cannot be used."""
 
     def require(self, resources: Resources, need: str) -> Any:
         """A resource that `needs` names; ValueError where the measurement does not have it."""
@@ -96,7 +95,7 @@ OPERATORS: Registry[type[OperatorKind]] = Registry("operator", "mac_policy.opera
 def register_operator(kind: K) -> K:
     """Register a kind of operator under its `name`; also a decorator. Registering a class twice changes nothing.
 
-    >>> from mac_policy.operators.zeros import Zeros
+    >>> from mac_policy.operators.simple import Zeros
     >>> register_operator(Zeros).name
     'zeros'
     """

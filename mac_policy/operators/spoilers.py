@@ -110,29 +110,22 @@ class Spoiler(OperatorKind):
     path: the file of an inner operator that reads one
     """
 
-    effect: ClassVar[str]
-    """In words, with a place for p."""
-
     inner: str | OperatorKind = "bc"
     p: float = 0.3
     path: str | None = None
 
     def __post_init__(self) -> None:
         _check_p("operator.p", self.p)
-        object.__setattr__(self, "inner", self._inner())
+        object.__setattr__(self, "inner", self.whole)  # worker processes look up no name
 
-    def _inner(self) -> OperatorKind:
-        """The kind that `inner` names, made once, so that worker processes look up no name."""
+    @property
+    def whole(self) -> OperatorKind:
+        """The kind that `inner` is or names."""
         if not isinstance(self.inner, str):
             return self.inner
         if (self.inner not in OPERATORS and ":" not in self.inner) or issubclass(OPERATORS.find(self.inner), Spoiler):
             check_choice("inner operator", self.inner, [k for k, v in OPERATORS.items() if not issubclass(v, Spoiler)])
         return make_kind(self.inner, {} if self.path is None else {"path": self.path})
-
-    @property
-    def whole(self) -> OperatorKind:
-        """The kind of operator that is spoiled."""
-        return self._inner()
 
     @abstractmethod
     def spoiled(self, inner: Operator, resources: Resources) -> Operator:
@@ -142,7 +135,7 @@ class Spoiler(OperatorKind):
         return self.spoiled(self.whole.make(dims, batch, resources), resources)
 
     def describe(self) -> str:
-        return f"{self.whole.describe()}, {self.effect.format(self.p)}"
+        return f"{self.whole.describe()}, {super().describe()}"
 
     @property
     def needs(self) -> Sequence[str]:  # type: ignore[override]
@@ -161,9 +154,6 @@ class Spoiler(OperatorKind):
         del found["path"]
         return found | {"inner": self.whole.identity()}
 
-    def check(self, dims: OperatorDims, space: spaces.Box) -> None:
-        self.whole.check(dims, space)
-
 
 @register_operator
 @dataclass(frozen=True)
@@ -171,11 +161,7 @@ class Noisy(Spoiler):
     """At each step, with probability p, a random action in the held dims."""
 
     name: ClassVar[str] = "noisy"
-    effect: ClassVar[str] = "at each step with probability {:g} a random action instead"
-
-    @property
-    def needs(self) -> Sequence[str]:  # type: ignore[override]
-        return (*self.whole.needs, "space")
+    description: ClassVar[str] = "at each step with probability {0.p:g} a random action instead"
 
     def spoiled(self, inner: Operator, resources: Resources) -> Operator:
         return NoisyOperator(inner, self.p, self.require(resources, "space"))
@@ -187,7 +173,7 @@ class Laggy(Spoiler):
     """At each step, with probability p, the last command once more."""
 
     name: ClassVar[str] = "laggy"
-    effect: ClassVar[str] = "at each step with probability {:g} its last command again"
+    description: ClassVar[str] = "at each step with probability {0.p:g} its last command again"
 
     def spoiled(self, inner: Operator, resources: Resources) -> Operator:
         return LaggyOperator(inner, self.p)
@@ -199,7 +185,7 @@ class Dropout(Spoiler):
     """At each step, with probability p, lets go of its dims or takes hold of them again."""
 
     name: ClassVar[str] = "dropout"
-    effect: ClassVar[str] = "letting go and taking hold again with probability {:g} a step"
+    description: ClassVar[str] = "letting go and taking hold again with probability {0.p:g} a step"
 
     def spoiled(self, inner: Operator, resources: Resources) -> Operator:
         return DropoutOperator(inner, self.p)

@@ -171,16 +171,3 @@ class TaskEnvironment:
 
     def identity(self) -> dict[str, Any]:
         return self.task.identity()
-
-
-@dataclass(frozen=True)
-class TaskExpert:
-    """Makes the scripted expert of a task, in worker processes too."""
-
-    task: Task
-
-    def __call__(self, environments: Sequence[Environment], dims: OperatorDims) -> Operator:
-        return self.task.expert(environments, dims)
-
-    def identity(self) -> dict[str, Any]:
-        return {"task": self.task.name, "code": self.task.code()}

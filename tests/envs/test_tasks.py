@@ -23,15 +23,14 @@ from envs.kitchen.task import KITCHENS, OFFICIAL, KitchenTask
 from mac_policy.demonstrations import read_d4rl
 from mac_policy.evaluation.group import Job, run_job
 from mac_policy.evaluation.rollout import Rollout
-from mac_policy.evaluation.teams import Team
-from mac_policy.operators.choice import OperatorChoice
+from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.saved import SavedPolicy
 from mac_policy.policies.spaces import Spaces
-from mac_policy.tasks import TASKS, MinariTask, TaskEnvironment, TaskExpert
+from mac_policy.tasks import TASKS, MinariTask, TaskEnvironment
 from mac_policy.tasks.replay import film, play, save_film
 
 COMPLETE = Path(os.environ.get("MAC_DATA", "")) / "d4rl" / "mini_kitchen_microwave_kettle_light_slider-v0.hdf5"
@@ -201,7 +200,7 @@ def test_the_real_kitchen_with_its_expert_and_a_policy(tmp_path):
     policy = make_policy("mac", Spaces.of(made.observation_space, made.action_space), {"width": 8, "query_width": 8})
     filler = SavedPolicy.of(save_policy(policy, tmp_path / "mac-s0"))
     dims = OperatorDims.parse([0, 4, 8], 9)
-    expert = OperatorChoice(make_kind("expert"), dims, expert=TaskExpert(task))
+    expert = OperatorChoice(make_kind("expert"), dims, task=task)
     what = Rollout(env, 2, together=2)
     records = run_job(what, Job(Team("operator+mac", 0, filler, expert), "0", 0, 2))
     assert [record.steps for record in records] == [5, 5]
@@ -246,7 +245,7 @@ def test_wrong_options_are_refused_before_anything_is_built(task, options, messa
 
 
 def test_the_forks_expert_has_a_side_in_mind_that_its_seed_decides():
-    expert = TaskExpert(ForkTask())([ForkTask().make()] * 6, OperatorDims.parse(1, 2))
+    expert = ForkTask().expert([ForkTask().make()] * 6, OperatorDims.parse(1, 2))
     near = np.tile([0.35, 0.0], (6, 1))
     expert.reset(np.ones(6, bool), np.arange(6))
     sides = expert(near).values[:, 0]

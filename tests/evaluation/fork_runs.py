@@ -5,12 +5,11 @@ from pathlib import Path
 from envs.fork.task import ForkTask
 from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
 from mac_policy.evaluation.rollout import Rollout
-from mac_policy.operators.choice import OperatorChoice
+from mac_policy.evaluation.teams import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.normalizer import Normalizer
-from mac_policy.tasks import TaskExpert
 from tests.training.helpers import demonstrations, small
 
 FORK = ForkTask().environment_for()
@@ -35,7 +34,7 @@ def save_all(root, seeds=(0,)):
 
 
 def operator(kind="expert", dims=1, **settings):
-    return OperatorChoice(make_kind(kind, settings), OperatorDims.parse(dims, 2), expert=TaskExpert(ForkTask()))
+    return OperatorChoice(make_kind(kind, settings), OperatorDims.parse(dims, 2), task=ForkTask())
 
 
 def teams(root, *arms, seeds=(0,), acting=None, **settings):

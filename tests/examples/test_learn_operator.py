@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mac_policy.operators.dims import OperatorDims
-from mac_policy.operators.sb3 import SB3Operator
+from mac_policy.operators.from_file import SB3Operator
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,12 +5,10 @@ import pytest
 import stable_baselines3 as sb3
 from gymnasium import spaces
 
+from mac_policy.operators.from_file import ReplayOperator, SB3Operator, algorithm_of
 from mac_policy.operators.registry import OPERATORS, make_operator
-from mac_policy.operators.replay import ReplayOperator
-from mac_policy.operators.sb3 import SB3Operator, algorithm_of
+from mac_policy.operators.simple import PolicyOperator, ZeroOperator
 from mac_policy.operators.spoilers import DropoutOperator, LaggyOperator, NoisyOperator
-from mac_policy.operators.trained import PolicyOperator
-from mac_policy.operators.zeros import ZeroOperator
 from mac_policy.policies.checkpoint import save_policy
 from tests.evaluation.small_environments import Counting, Line, held
 from tests.policies.conftest import ACTION, OBSERVATION, SPACES, make

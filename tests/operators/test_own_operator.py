@@ -11,8 +11,7 @@ import pytest
 from mac_policy.evaluation.arms import parse_arm
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.rollout import roll_out
-from mac_policy.evaluation.teams import Team
-from mac_policy.operators.choice import OperatorChoice
+from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import OPERATORS, OperatorKind, make_kind, make_operator, register_operator
 from tests.evaluation.fork_runs import rollout

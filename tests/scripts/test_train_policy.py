@@ -140,7 +140,7 @@ from typing import ClassVar
 import numpy as np
 from envs.fork.task import ForkTask
 from mac_policy.operators.registry import OperatorKind
-from mac_policy.operators.zeros import Zeros
+from mac_policy.operators.simple import Zeros
 from mac_policy.policies.bc import BC, BCSettings
 
 @dataclass(frozen=True)

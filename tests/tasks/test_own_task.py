@@ -15,11 +15,10 @@ import pytest
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.evaluation.group import Job, run_job
 from mac_policy.evaluation.rollout import Rollout
-from mac_policy.evaluation.teams import Team
-from mac_policy.operators.choice import OperatorChoice
+from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
-from mac_policy.tasks import TASKS, TaskExpert, register_task
+from mac_policy.tasks import TASKS, register_task
 from mac_policy.tasks.replay import play
 
 MY_TASKS = '''
@@ -146,7 +145,7 @@ def test_its_environment_has_its_options_and_travels_to_workers(task):
 
 
 def test_its_expert_is_an_operator_of_rollouts(task):
-    expert = OperatorChoice(make_kind("expert"), OperatorDims.parse(2, 2), expert=TaskExpert(task))
+    expert = OperatorChoice(make_kind("expert"), OperatorDims.parse(2, 2), task=task)
     what = Rollout(task.environment_for(), 3, together=3)
     records = run_job(what, Job(Team("zeros", None, None, expert), "0", 0, 3))
     assert [record.completed for record in records] == [("centre",)] * 3

@@ -1,4 +1,4 @@
-"""A trained policy as the operator."""
+"""Operators without settings: zeros, the scripted expert of a task, a trained policy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import HoldingOperator, Operator
 from mac_policy.operators.registry import OperatorKind, Resources, register_operator
 from mac_policy.policies.policy import Policy
+
+
+class ZeroOperator(HoldingOperator):
+    """Holds its dims at zero: a control that commands nothing useful."""
+
+    def values(self, observations: NDArray[np.float32]) -> NDArray[np.floating]:
+        return np.zeros((self.batch, self.action_dim), np.float32)
 
 
 class PolicyOperator(HoldingOperator):
@@ -45,15 +52,40 @@ class PolicyOperator(HoldingOperator):
 
 @register_operator
 @dataclass(frozen=True)
+class Zeros(OperatorKind):
+    """Holds its dims at zero: a control."""
+
+    name: ClassVar[str] = "zeros"
+    description: ClassVar[str] = "nobody: its dims are held at zero"
+
+    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+        return ZeroOperator(dims, batch)
+
+
+@register_operator
+@dataclass(frozen=True)
+class Scripted(OperatorKind):
+    """The task's expert: completes the task's goals in an order drawn for each episode, which no policy is told."""
+
+    name: ClassVar[str] = "expert"
+    description: ClassVar[str] = "the scripted expert with an intent of its own that no policy is told"
+    needs: ClassVar[Sequence[str]] = ("expert",)
+    acts_alone: ClassVar[bool] = True
+
+    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+        operator: Operator = self.require(resources, "expert")(dims)
+        return operator
+
+
+@register_operator
+@dataclass(frozen=True)
 class Trained(OperatorKind):
     """A trained behaviour-cloning policy (of any kind where `make_operator` is handed one)."""
 
     name: ClassVar[str] = "bc"
+    description: ClassVar[str] = "a behaviour-cloning policy"
     needs: ClassVar[Sequence[str]] = ("policy",)
     acts_alone: ClassVar[bool] = True
 
     def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
         return PolicyOperator(self.require(resources, "policy"), dims, batch)
-
-    def describe(self) -> str:
-        return "a behaviour-cloning policy"
