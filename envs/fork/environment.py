@@ -82,11 +82,7 @@ class Fork(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         return observation, float(success), collision or arrived, False, _info(success, collision)
 
     def render(self) -> NDArray[np.uint8] | None:
-        if self.render_mode is None:
-            return None
-        from envs.fork.drawing import draw_frame
-
-        return draw_frame(np.array(self._path))
+        return None if self.render_mode is None else draw_path(np.array(self._path))
 
     def _observe(self) -> NDArray[np.float32]:
         return np.array([self._steps * FORWARD, self._y], dtype=np.float32)
@@ -104,17 +100,31 @@ def hits_obstacle(before: NDArray[np.floating], after: NDArray[np.floating]) -> 
     return bool(((way[:, 0] >= low - 1e-6) & (way[:, 0] <= high + 1e-6) & (np.abs(way[:, 1]) < half)).any())
 
 
+def draw_path(path: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """(240, 320, 3) the obstacle, the gate, the points (T, 2) passed so far and the boat at their end."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    canvas = FigureCanvasAgg(Figure(figsize=(3.2, 2.4), dpi=100, layout="constrained"))
+    axes = canvas.figure.add_subplot()
+    low, high, half = OBSTACLE
+    axes.add_patch(Rectangle((low, -half), high - low, 2 * half, color="0.4"))
+    axes.plot([GOAL_X, GOAL_X], [-GOAL_Y, GOAL_Y], color="tab:green", linewidth=4)
+    axes.set(xlim=(-0.05, GOAL_X + 0.05), ylim=(-0.8, 0.8), xlabel="x", ylabel="y")
+    axes.plot(path[:, 0], path[:, 1], color="tab:blue")
+    axes.plot(*path[-1], marker="o", color="tab:blue")
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
 def demonstrator(observation: NDArray[np.floating], side: float) -> NDArray[np.float32]:
     """(2,) both thrusters: straight ahead, then to the lane of `side` at full power, then back to the middle."""
     x, y = observation
-    step = round(float(x) / FORWARD)
-    if step < STRAIGHT_STEPS:
-        wanted = 0.0
-    elif x < OBSTACLE[1] - 1e-6:
-        wanted = (side * LANE - y) / SIDEWAYS
-    else:
-        wanted = -y / SIDEWAYS
-    return np.full(2, np.clip(wanted, -1, 1), dtype=np.float32)
+    if round(float(x) / FORWARD) < STRAIGHT_STEPS:
+        return np.zeros(2, dtype=np.float32)
+    wanted = side * LANE - y if x < OBSTACLE[1] - 1e-6 else -y
+    return np.full(2, np.clip(wanted / SIDEWAYS, -1, 1), dtype=np.float32)
 
 
 def record_fork_episode(*, seed: int = 0, index: int = 0, noise: float = 0.03) -> Episode:
@@ -124,22 +134,19 @@ def record_fork_episode(*, seed: int = 0, index: int = 0, noise: float = 0.03) -
     env = Fork()
     env_seed = int(rng.integers(2**31))
     observation, info = env.reset(seed=env_seed)
-    seen, labels, executed, rewards, ends = [observation], [], [], [], []
-    while not (ends and ends[-1]):
-        label = demonstrator(observation, side)
-        action = np.clip(label + rng.normal(0, noise, 2), -1, 1).astype(np.float32)
-        observation, reward, terminated, _, info = env.step(action)
+    seen, labels, executed, rewards, ended = [observation], [], [], [], False
+    while not ended:
+        labels.append(demonstrator(seen[-1], side))
+        executed.append(np.clip(labels[-1] + rng.normal(0, noise, 2), -1, 1).astype(np.float32))
+        observation, reward, ended, _, info = env.step(executed[-1])
         seen.append(observation)
-        labels.append(label)
-        executed.append(action)
         rewards.append(reward)
-        ends.append(terminated)
     return Episode(
         observations=np.array(seen),
         actions=np.array(labels),
         rewards=np.array(rewards, dtype=np.float32),
-        terminations=np.array(ends),
-        truncations=np.zeros(len(ends), dtype=np.bool_),
+        terminations=np.arange(1, len(rewards) + 1) == len(rewards),
+        truncations=np.zeros(len(rewards), dtype=np.bool_),
         completed=info["completed"],
         executed=np.array(executed),
         seed=env_seed,

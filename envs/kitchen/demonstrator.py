@@ -7,37 +7,24 @@ time, for an operator.
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.kitchen import environment as kitchen
 from envs.kitchen.control import RobotArm, action_for
-from envs.kitchen.goals import CANONICAL_ORDER, MAX_EPISODE_STEPS, goal_tasks
-from envs.kitchen.orders import demonstration_order
+from envs.kitchen.environment import Env, KitchenEnv, make
+from envs.kitchen.goals import CANONICAL_ORDER, MAX_EPISODE_STEPS, demonstration_order, goal_tasks
 from envs.kitchen.stroke import StrokeRunner
 from envs.kitchen.strokes import MANOEUVRES, is_done
 from mac_policy.demonstrations.demonstrations import Episode
-
-if TYPE_CHECKING:
-    import mujoco
 
 SPEED = (0.036, 0.052)  # metres of tool motion a step, drawn once an episode
 # Range of the noise's standard deviation while collecting, drawn once an episode. With clean labels, noise shows how
 # to recover; policies trained on a wide range did better than on any single value.
 COLLECTION_NOISE = (0.05, 0.35)
-
-
-class Simulator(Protocol):
-    """What the demonstrator reads of a simulator, such as `env.unwrapped` of a kitchen."""
-
-    @property
-    def model(self) -> mujoco.MjModel: ...
-    @property
-    def data(self) -> mujoco.MjData: ...
 
 
 class ScriptedExpert:
@@ -53,47 +40,35 @@ class ScriptedExpert:
         self.attempts = attempts
         self.finished = True
         self._arm: RobotArm | None = None
-        self._stroke: StrokeRunner | None = None
 
     def reset(self, order: Sequence[str], rng: np.random.Generator) -> None:
         """Start an episode: the goals in their order, and the source of all randomness."""
-        self._queue = deque(goal_tasks(list(order)))
-        self._tries = dict.fromkeys(self._queue, 0)
+        self._tries = dict.fromkeys(goal_tasks(list(order)), 0)
         self._done: set[str] = set()
         self._rng = rng
         self._speed = float(rng.uniform(*SPEED))
-        self._stroke = None
+        self._stroke: StrokeRunner | None = None
         self.finished = False
 
-    def act(self, observation: NDArray[np.floating] | None, simulator: Simulator) -> NDArray[np.float32]:
+    def act(self, observation: NDArray[np.floating] | None, simulator: KitchenEnv) -> NDArray[np.float32]:
         """(9,) the clean action for the simulator's present state; `observation` is not needed."""
         if self._arm is None or self._arm.model is not simulator.model:
             self._arm = RobotArm(simulator.model)
         data = simulator.data
-        self._done |= {task for task in self._queue if is_done(task, data)}
+        self._done |= {task for task in self._tries if is_done(task, data)}
         while not self.finished:
-            if self._stroke is None:
-                self._plan(data)
-                continue
-            action = self._stroke.action(data)
-            if action is not None:
+            if self._stroke is not None and (action := self._stroke.action(data)) is not None:
                 return action
-            self._stroke = None
+            self._plan(data)
         return action_for(data, np.zeros(7), gripper=1.0)
 
     def _plan(self, data: mujoco.MjData) -> None:
         """Plan the next stroke, or finish when no goal is left."""
-        while self._queue and self._settled(self._queue[0]):
-            self._queue.popleft()
-        if not self._queue:
-            self.finished = True
-            return
-        task = self._queue[0]
-        self._tries[task] += 1
-        self._stroke = StrokeRunner(self._arm, MANOEUVRES[task].stroke(data, self._rng), self._speed)
-
-    def _settled(self, task: str) -> bool:
-        return task in self._done or self._tries[task] >= self.attempts
+        left = [task for task, tries in self._tries.items() if tries < self.attempts and task not in self._done]
+        self.finished = not left
+        if left:
+            self._tries[left[0]] += 1
+            self._stroke = StrokeRunner(self._arm, MANOEUVRES[left[0]].stroke(data, self._rng), self._speed)
 
 
 class Plan(NamedTuple):
@@ -127,69 +102,6 @@ def plan_episode(
     return Plan(tasks, float(rng.uniform(low, high)), int(rng.integers(2**31)), expert_rng, noise_rng)
 
 
-class EpisodeRecorder:
-    """Records demonstrations in one environment, which takes half a second to build."""
-
-    def __init__(self, observation: str = "qpos", start: str = "official", joint_std: float = 0.05) -> None:
-        self.env = kitchen.make(
-            CANONICAL_ORDER,
-            observation=observation,
-            start=start,
-            joint_std=joint_std,
-            max_episode_steps=10**9,
-            terminate_on_tasks_completed=False,
-        )
-        self.expert = ScriptedExpert()
-
-    def record(
-        self,
-        task: str | Sequence[str],
-        *,
-        seed: int,
-        index: int,
-        order: str = "default",
-        noise: float | tuple[float, float] = COLLECTION_NOISE,
-        max_steps: int = MAX_EPISODE_STEPS,
-    ) -> Episode:
-        """One demonstration, until the hand has backed off from its last goal, or for `max_steps` steps.
-
-        `actions` are clean, `executed` have noise. `rewards` count the goals of `task` as its environment does;
-        `completed` also lists completed goals that are not goals of `task`.
-        """
-        if max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
-        goals = goal_tasks(task)
-        plan = plan_episode(task, seed=seed, index=index, order=order, noise=noise)
-        observation, info = self.env.reset(seed=plan.start_seed)
-        self.expert.reset(plan.order, plan.expert_rng)
-        observations, actions, executed, rewards = [observation], [], [], []
-        for _ in range(max_steps):
-            action = self.expert.act(observation, self.env.unwrapped)
-            if self.expert.finished:
-                break
-            actions.append(action)
-            executed.append(add_arm_noise(action, plan.noise, plan.noise_rng))
-            before = info["completed"]
-            observation, _, _, _, info = self.env.step(executed[-1])
-            observations.append(observation)
-            rewards.append(sum(name in goals for name in info["completed"][len(before) :]))
-        truncations = np.zeros(len(actions), dtype=bool)
-        truncations[-1] = True
-        return Episode(
-            observations=np.stack(observations),
-            actions=np.stack(actions),
-            rewards=np.array(rewards, dtype=np.float32),
-            terminations=np.zeros(len(actions), dtype=bool),
-            truncations=truncations,
-            completed=info["completed"],
-            executed=np.stack(executed),
-            seed=plan.start_seed,  # of the reset: a replay from it sees the same
-        )
-
-    def close(self) -> None:
-        self.env.close()
-
-
 def add_arm_noise(action: NDArray[np.float32], std: float, rng: np.random.Generator) -> NDArray[np.float32]:
     """(9,) the action with Gaussian noise on its seven arm velocities, inside [-1, 1]."""
     noisy = action.copy()
@@ -198,8 +110,10 @@ def add_arm_noise(action: NDArray[np.float32], std: float, rng: np.random.Genera
 
 
 @functools.lru_cache(maxsize=2)
-def _recorder(observation: str, start: str, joint_std: float) -> EpisodeRecorder:
-    return EpisodeRecorder(observation, start, joint_std)
+def recording_kitchen(observation: str, start: str, joint_std: float) -> Env:
+    """The environment of `record_episode`, built once per process: building takes half a second."""
+    endless = {"max_episode_steps": 10**9, "terminate_on_tasks_completed": False}
+    return make(CANONICAL_ORDER, observation, start, joint_std, **endless)
 
 
 def record_episode(
@@ -214,11 +128,39 @@ def record_episode(
     start: str = "official",
     joint_std: float = 0.05,
 ) -> Episode:
-    """Demonstration `index` under `seed`, the same bytes each time; see `EpisodeRecorder.record`.
+    """Demonstration `index` under `seed`, the same bytes each time.
 
-    The environment is built once per process and kept.
+    The episode ends when the hand has backed off from its last goal, or after `max_steps` steps. `actions` are clean,
+    `executed` have noise. `rewards` count the goals of `task` as its environment does; `completed` also lists
+    completed goals that are not goals of `task`.
 
     >>> episode = record_episode("kitchen-mixed", seed=0, index=7)
     """
-    recorder = _recorder(observation, start, joint_std)
-    return recorder.record(task, seed=seed, index=index, order=order, noise=noise, max_steps=max_steps)
+    if max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
+    goals = goal_tasks(task)
+    plan = plan_episode(task, seed=seed, index=index, order=order, noise=noise)
+    env, expert = recording_kitchen(observation, start, joint_std), ScriptedExpert()
+    seen, info = env.reset(seed=plan.start_seed)
+    expert.reset(plan.order, plan.expert_rng)
+    observations, actions, executed, rewards = [seen], [], [], []
+    for _ in range(max_steps):
+        action = expert.act(seen, env.unwrapped)
+        if expert.finished:
+            break
+        actions.append(action)
+        executed.append(add_arm_noise(action, plan.noise, plan.noise_rng))
+        before = info["completed"]
+        seen, _, _, _, info = env.step(executed[-1])
+        observations.append(seen)
+        rewards.append(sum(name in goals for name in info["completed"][len(before) :]))
+    return Episode(
+        observations=np.stack(observations),
+        actions=np.stack(actions),
+        rewards=np.array(rewards, dtype=np.float32),
+        terminations=np.zeros(len(actions), dtype=bool),
+        truncations=np.arange(1, len(actions) + 1) == len(actions),
+        completed=info["completed"],
+        executed=np.stack(executed),
+        seed=plan.start_seed,  # of the reset: a replay from it sees the same
+    )

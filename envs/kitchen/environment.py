@@ -30,19 +30,33 @@ try:
 except Exception as error:
     raise loading_failed(error) from error
 
-from envs.kitchen.goals import CANONICAL_ORDER, GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
-from envs.kitchen.start import randomise_start
+from envs.kitchen.goals import CANONICAL_ORDER, GOAL_SETS, MAX_EPISODE_STEPS, VIEWS, goal_tasks
 from mac_policy.common.checks import check_choice
 
-# Columns of FrankaKitchen-v1's 59 values that each view keeps: robot positions 0-8, object positions 18-38.
-VIEWS: dict[str, NDArray[np.int64]] = {
-    "qpos": np.r_[0:9, 18:39],
-    "full": np.arange(59),
-}
+Env = gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]
 STARTS = ("official", "randomised")
+VALUES = 59  # of FrankaKitchen-v1's observation
+COSTLY = (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION)
+
+# Largest distance of each object's joint from its official start (radians or metres), always inside its limits. All
+# are far from completing a goal (a distance below 0.3), and closed doors look closed.
+OBJECT_PLAY = {
+    "knob_Joint_1": 0.03,
+    "knob_Joint_2": 0.03,
+    "knob_Joint_3": 0.03,
+    "knob_Joint_4": 0.03,
+    "light_switch": 0.02,
+    "slide_cabinet": 0.005,
+    "left_hinge_cabinet": 0.02,
+    "right_hinge_cabinet": 0.02,
+    "microwave": 0.02,
+}
+KETTLE_PLAY = 0.01  # metres, along x and y
+ARM_JOINTS = tuple(f"robot:panda0_joint{i}" for i in range(1, 8))
+JOINT6_LOW = 0.0  # the controller clips joint 6 to [0, 3.8]; below that it cannot hold the arm
 
 
-class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
+class KitchenEnv(Env):
     """The kitchen with a set of goals, seen as positions (`qpos`, 30 values) or with velocities (`full`, 59).
 
     Action: 7 arm joint and 2 finger velocities in [-1, 1]. Reward: the number of goals newly completed by the
@@ -64,10 +78,15 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         render_mode: str | None = None,
         width: int = 256,
         height: int = 256,
+        shadows: bool = True,
     ) -> None:
-        """`task`: the name of a goal set or a list of goals; `tasks`: another name for the list."""
+        """Configure the kitchen; its simulator is built at once.
+
+        task: the name of a goal set or a list of goals; tasks: another name for the list
+        shadows: False disables shadows and reflections, without which a software renderer is ten times as fast
+        """
         self.goals = goal_tasks(_one_of(task, tasks))
-        self.view = VIEWS[check_choice("kitchen observation", observation, VIEWS)]
+        self.view = VIEWS[check_choice("kitchen observation", observation, VIEWS)][VALUES]
         self.start = check_choice("kitchen start", start, STARTS)
         if not joint_std >= 0:
             raise ValueError(f"joint_std must be a number of radians >= 0, got {joint_std!r}")
@@ -75,7 +94,7 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         self.terminate_on_tasks_completed = terminate_on_tasks_completed
         if render_mode is not None:
             prepare_rendering(check_choice("render mode", render_mode, self.metadata["render_modes"]))
-        self.render_mode = render_mode
+        self.render_mode, self.shadows = render_mode, shadows
         self.inner = FrankaKitchen(
             tasks_to_complete=list(self.goals),
             terminate_on_tasks_completed=False,
@@ -129,6 +148,11 @@ class KitchenEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             # after OpenGL's own and therefore runs before it.
             atexit.register(_close_if_alive, weakref.ref(self.inner))
             self._rendered = True
+            if not self.shadows:  # the first frame makes the drawing context
+                scene = self.inner.robot_env.mujoco_renderer.viewer.scn
+                for flag in COSTLY:
+                    scene.flags[flag] = 0
+                frame = self.inner.render()
         return frame
 
     def close(self) -> None:
@@ -158,7 +182,7 @@ def make(
     max_episode_steps: int = MAX_EPISODE_STEPS,
     terminate_on_tasks_completed: bool = True,
     **kwargs: Any,
-) -> gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]:
+) -> Env:
     """A kitchen for a goal set ('kitchen-complete', 'kitchen-mixed', 'kitchen-partial') or a list of tasks.
 
     start='randomised' perturbs the arm's joints (normal, `joint_std` rad) and moves the objects within their
@@ -178,6 +202,23 @@ def make(
         **({} if named else {"tasks": list(goals)}),
         **kwargs,
     )
+
+
+def randomise_start(
+    model: mujoco.MjModel, qpos: NDArray[np.float64], joint_std: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """A copy of `qpos` (30,) with the arm perturbed by N(0, joint_std) rad and the objects within their play."""
+    qpos = qpos.copy()
+    shifts = dict(zip(ARM_JOINTS, rng.normal(0.0, joint_std, len(ARM_JOINTS)), strict=True))
+    shifts |= {name: rng.uniform(-play, play) for name, play in OBJECT_PLAY.items()}
+    for name, shift in shifts.items():
+        joint = model.joint(name)
+        low, high = joint.range
+        low = max(low, JOINT6_LOW) if name == ARM_JOINTS[5] else low
+        qpos[joint.qposadr[0]] = np.clip(qpos[joint.qposadr[0]] + shift, low, high)
+    kettle = model.joint("kettle").qposadr[0]
+    qpos[kettle : kettle + 2] += rng.uniform(-KETTLE_PLAY, KETTLE_PLAY, 2)
+    return qpos
 
 
 def _close_if_alive(inner: "weakref.ref[FrankaKitchen]") -> None:

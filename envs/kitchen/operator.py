@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.kitchen.demonstrator import ScriptedExpert
-from envs.kitchen.goals import goal_tasks
-from envs.kitchen.orders import slide_before_hinge
+from envs.kitchen.goals import goal_tasks, slide_before_hinge
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import HoldingOperator, random_stream
 

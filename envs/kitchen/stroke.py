@@ -1,19 +1,61 @@
-"""Execution of one stroke: travel, reach, close, move the object, release, back off."""
+"""One stroke and its execution: travel, reach, close, move the object, release, back off."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from envs.kitchen.control import MAX_JOINT_STEP, Pose, RobotArm, Vector, action_for
-from envs.kitchen.strokes import Stroke
 
 FREE_SPEED = 1.3  # times the speed in contact
 APPROACH_GAIN, REACH_GAIN = 2.5, 1.5  # above 1 the hand does not slow down before it arrives
 NEAR_TRAVEL, NEAR_REACH, NEAR_EXIT = 0.05, 0.018, 0.035  # metres from a waypoint that count as there
 SLIPPED = 0.085  # metres between the hand and where it should hold the object
 STALLED_AFTER = 10  # steps without the object moving
+FREE_WAYPOINT_STD = 0.015
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """One attempt at one goal."""
+
+    approach: Pose
+    """Where the joint-space travel ends."""
+    contact: Callable[[mujoco.MjData], Pose]
+    """The pose in contact with the object, from the live state."""
+    path: Callable[[mujoco.MjData], Pose]
+    """The pose to aim at while the object moves, from the live state."""
+    progress: Callable[[mujoco.MjData], float]
+    """How far the object has moved, in its joint's unit."""
+    stop: float
+    """The progress at which the stroke ends."""
+    back_off: Vector
+    """(3,) the displacement with which the hand leaves, from the end of the stroke."""
+    grasp: bool = False
+    """Whether the hand comes open and closes on the object, or stays closed and pushes."""
+
+
+def plan_stroke(
+    data: mujoco.MjData,
+    rng: np.random.Generator,
+    *,
+    contact: Callable[[mujoco.MjData], Pose],
+    ahead: Vector,
+    reach: float,
+    back_off: float,
+    **rest: Any,
+) -> Stroke:
+    """A stroke whose travel ends `reach` metres before the present contact, up to a random displacement.
+
+    ahead: (3,) where the fingers point; back_off: metres that the hand leaves against it; rest: fields of Stroke
+    """
+    start, free = contact(data), rng.normal(0.0, FREE_WAYPOINT_STD, 3)
+    approach = start._replace(position=start.position - reach * ahead + free)
+    return Stroke(approach=approach, contact=contact, back_off=-back_off * ahead, **rest)
 
 
 class Stage(Enum):
@@ -31,9 +73,6 @@ class Stage(Enum):
         return self.value[1]
 
 
-STAGES = tuple(Stage)
-
-
 class StrokeRunner:
     """Turns a stroke into actions, step by step, from the live state."""
 
@@ -41,8 +80,8 @@ class StrokeRunner:
         """`speed`: metres of tool motion a step."""
         self._arm, self._stroke, self._speed = arm, stroke, speed
         self._travel_to, _ = arm.solve(stroke.approach)
-        self._skipped = set() if stroke.grasp else {Stage.CLOSE, Stage.RELEASE}
-        self.stage: Stage | None = Stage.TRAVEL
+        self._rest = (stage for stage in Stage if stroke.grasp or stage not in (Stage.CLOSE, Stage.RELEASE))
+        self.stage: Stage | None = next(self._rest)
         self._age = 0
 
     def action(self, data: mujoco.MjData) -> NDArray[np.float32] | None:
@@ -61,8 +100,7 @@ class StrokeRunner:
         return -1.0 if closed else 1.0
 
     def _advance(self, data: mujoco.MjData) -> None:
-        rest = [stage for stage in STAGES[STAGES.index(self.stage) + 1 :] if stage not in self._skipped]
-        self.stage = rest[0] if rest else None
+        self.stage = next(self._rest, None)
         self._age = 0
         self._best, self._best_age = -np.inf, 0
         if self.stage is Stage.BACK_OFF:
@@ -72,15 +110,16 @@ class StrokeRunner:
     def _over(self, data: mujoco.MjData) -> bool:
         if self._age >= self.stage.limit:
             return True
-        if self.stage is Stage.TRAVEL:
-            return self._distance(data, self._stroke.approach) < NEAR_TRAVEL
-        if self.stage is Stage.REACH:
-            return self._distance(data, self._stroke.contact(data)) < NEAR_REACH
-        if self.stage is Stage.MOVE:
-            done = self._stroke.progress(data) > self._stroke.stop
-            return done or self._slipped(data) or self._stalled(data)
-        if self.stage is Stage.BACK_OFF:
-            return self._distance(data, self._exit) < NEAR_EXIT
+        match self.stage:
+            case Stage.TRAVEL:
+                return self._distance(data, self._stroke.approach) < NEAR_TRAVEL
+            case Stage.REACH:
+                return self._distance(data, self._stroke.contact(data)) < NEAR_REACH
+            case Stage.MOVE:
+                done = self._stroke.progress(data) > self._stroke.stop
+                return done or self._slipped(data) or self._stalled(data)
+            case Stage.BACK_OFF:
+                return self._distance(data, self._exit) < NEAR_EXIT
         return False
 
     def _slipped(self, data: mujoco.MjData) -> bool:
@@ -98,12 +137,13 @@ class StrokeRunner:
 
     def _joint_step(self, data: mujoco.MjData) -> Vector:
         stroke, speed = self._stroke, self._speed
-        if self.stage is Stage.TRAVEL:
-            longest = MAX_JOINT_STEP * min(1.0, speed / 0.045)
-            step = APPROACH_GAIN * (self._travel_to - data.qpos[:7])
-            return step * min(1.0, longest / max(float(np.abs(step).max()), 1e-9))
-        if self.stage is Stage.BACK_OFF:
-            return self._arm.pose_step(data, self._exit, FREE_SPEED * speed, APPROACH_GAIN)
-        if self.stage is Stage.MOVE:
-            return self._arm.pose_step(data, stroke.path(data), speed)
+        match self.stage:
+            case Stage.TRAVEL:
+                longest = MAX_JOINT_STEP * min(1.0, speed / 0.045)
+                step = APPROACH_GAIN * (self._travel_to - data.qpos[:7])
+                return step * min(1.0, longest / max(float(np.abs(step).max()), 1e-9))
+            case Stage.MOVE:
+                return self._arm.pose_step(data, stroke.path(data), speed)
+            case Stage.BACK_OFF:
+                return self._arm.pose_step(data, self._exit, FREE_SPEED * speed, APPROACH_GAIN)
         return self._arm.pose_step(data, stroke.contact(data), speed, REACH_GAIN)

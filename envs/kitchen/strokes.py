@@ -5,16 +5,12 @@ closed, follow a path that leads the object's joint by a small margin, release, 
 world's frame and radians; the hand points along +y at yaw 0.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
-from gymnasium_robotics.envs.franka_kitchen.kitchen_env import (
-    BONUS_THRESH,
-    OBS_ELEMENT_GOALS,
-    OBS_ELEMENT_INDICES,
-)
+from gymnasium_robotics.envs.franka_kitchen.kitchen_env import BONUS_THRESH, OBS_ELEMENT_GOALS, OBS_ELEMENT_INDICES
 
 from envs.kitchen.control import Pose, Vector
 from envs.kitchen.goals import (
@@ -26,32 +22,11 @@ from envs.kitchen.goals import (
     SLIDE_CABINET,
     TOP_BURNER,
 )
+from envs.kitchen.stroke import Stroke, plan_stroke
 
-Goal = Callable[[mujoco.MjData], Pose]
 KETTLE_X, KETTLE_Y = 23, 24  # columns of qpos
 HINGE_DOOR, DOOR_AJAR = 21, 0.3
 BURNER_X = -0.23  # where the kettle belongs
-FREE_WAYPOINT_STD = 0.015
-
-
-@dataclass(frozen=True)
-class Stroke:
-    """One attempt at one goal."""
-
-    approach: Pose
-    """Where the joint-space travel ends."""
-    contact: Goal
-    """The pose in contact with the object, from the live state."""
-    path: Goal
-    """The pose to aim at while the object moves, from the live state."""
-    progress: Callable[[mujoco.MjData], float]
-    """How far the object has moved, in its joint's unit."""
-    stop: float
-    """The progress at which the stroke ends."""
-    grasp: bool
-    """Whether the hand comes open and closes on the object, or stays closed and pushes."""
-    back_off: Vector
-    """(3,) the displacement with which the hand leaves, from the end of the stroke."""
 
 
 def is_done(task: str, data: mujoco.MjData) -> bool:
@@ -88,7 +63,6 @@ class Door:
         stop = rng.uniform(*self.stop)
         height = self.handle[2] + rng.uniform(-self.height_play, self.height_play)
         ahead = hand_direction(self.yaw)
-        free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
 
         def grip_at(angle: float) -> Pose:
             cos, sin = np.cos(angle), np.sin(angle)
@@ -96,15 +70,17 @@ class Door:
             grip = np.array([self.axis[0] + cos * x - sin * y, self.axis[1] + sin * x + cos * y, height])
             return Pose(grip + self.depth * ahead, self.yaw)
 
-        start = grip_at(float(data.qpos[self.joint]))
-        return Stroke(
-            approach=start._replace(position=start.position - (self.depth + self.reach) * ahead + free),
+        return plan_stroke(
+            data,
+            rng,
             contact=lambda now: grip_at(float(now.qpos[self.joint])),
             path=lambda now: grip_at(float(now.qpos[self.joint]) + self.opening * self.lead),
             progress=lambda now: self.opening * float(now.qpos[self.joint]),
             stop=stop,
             grasp=True,
-            back_off=-0.11 * ahead,
+            ahead=ahead,
+            reach=self.depth + self.reach,
+            back_off=0.11,
         )
 
 
@@ -129,7 +105,6 @@ class Slider:
         stop = rng.uniform(*self.stop)
         touch = np.array(self.start)
         touch[2] += rng.uniform(-self.height_play, self.height_play)
-        free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
         ahead = hand_direction(0.0, self.pitch)
 
         def along(distance: float) -> Pose:
@@ -138,15 +113,16 @@ class Slider:
         def slid(now: mujoco.MjData) -> float:
             return float(now.qpos[self.joint]) if self.follows else 0.0
 
-        start = along(slid(data))
-        return Stroke(
-            approach=start._replace(position=start.position - self.reach * ahead + free),
+        return plan_stroke(
+            data,
+            rng,
             contact=lambda now: along(slid(now)),
             path=lambda now: along(slid(now) + self.lead),
             progress=lambda now: abs(float(now.qpos[self.joint])),
             stop=stop,
-            grasp=False,
-            back_off=-0.10 * ahead,
+            ahead=ahead,
+            reach=self.reach,
+            back_off=0.10,
         )
 
 
@@ -168,7 +144,6 @@ class Knob:
 
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         stop, lead = rng.uniform(*self.stop), rng.uniform(*self.lead)
-        free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
         centre = np.array(self.centre)
         pitch = self.pitch_under_door if float(data.qpos[HINGE_DOOR]) > DOOR_AJAR else self.pitch
         ahead = hand_direction(0.0, pitch)
@@ -179,20 +154,20 @@ class Knob:
             across = np.array([np.cos(angle), 0.0, -np.sin(angle)])
             return Pose(centre + self.radius * along + distance * across, pitch=pitch)
 
-        start = beside_top(data, -self.beside)
-        return Stroke(
-            approach=start._replace(position=start.position - self.reach * ahead + free),
+        return plan_stroke(
+            data,
+            rng,
             contact=lambda now: beside_top(now, -self.beside),
             path=lambda now: beside_top(now, lead),
             progress=lambda now: -float(now.qpos[self.joint]),
             stop=stop,
-            grasp=False,
-            back_off=-0.10 * ahead,
+            ahead=ahead,
+            reach=self.reach,
+            back_off=0.10,
         )
 
 
-@dataclass(frozen=True)
-class KettleHold:
+class KettleHold(NamedTuple):
     """One way to hold the kettle."""
 
     sideways: float
@@ -217,7 +192,6 @@ class Kettle:
     def stroke(self, data: mujoco.MjData, rng: np.random.Generator) -> Stroke:
         hold = self.holds[rng.integers(len(self.holds))]
         stop = rng.uniform(*self.stop)
-        free = rng.normal(0.0, FREE_WAYPOINT_STD, 3)
         ahead = hand_direction(hold.yaw, hold.pitch)
 
         def behind(x: float, y: float) -> Pose:
@@ -226,21 +200,21 @@ class Kettle:
         def contact(now: mujoco.MjData) -> Pose:
             return behind(float(now.qpos[KETTLE_X]), float(now.qpos[KETTLE_Y]))
 
-        start = contact(data)
-        return Stroke(
-            approach=start._replace(position=start.position - self.reach * ahead + free),
+        return plan_stroke(
+            data,
+            rng,
             contact=contact,
             path=lambda now: behind(BURNER_X, stop + self.lead),
             progress=lambda now: float(now.qpos[KETTLE_Y]),
             stop=stop,
             grasp=hold.grasp,
-            back_off=-0.17 * ahead,
+            ahead=ahead,
+            reach=self.reach,
+            back_off=0.17,
         )
 
 
-Manoeuvre = Door | Slider | Knob | Kettle
-
-MANOEUVRES: dict[str, Manoeuvre] = {
+MANOEUVRES: dict[str, Door | Slider | Knob | Kettle] = {
     MICROWAVE: Door(
         joint=22, handle=(-0.642, 0.493, 1.792), axis=(-1.128, 0.455), opening=-1.0, stop=(0.64, 0.82),
         yaw=0.3, reach=0.14, depth=0.03, lead=0.12, height_play=0.05,

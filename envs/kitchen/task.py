@@ -12,8 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from envs.kitchen.completions import VIEWS, kitchen_completions
-from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, goal_tasks
+from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, VIEWS, goal_tasks, kitchen_completions
 from mac_policy.common.checks import check_choice, is_number
 from mac_policy.demonstrations import Card, Episode, OfficialFile, Scripted, TaskData
 from mac_policy.tasks import Task
@@ -38,7 +37,7 @@ OFFICIAL = {
         "57bfd9c5fe88a7cf702bbaf8b7cd800d30cd869e7f73416007238d26cd859800",
     ),
 }
-DEMONSTRATOR = ("control", "demonstrator", "environment", "orders", "strokes", "start", "stroke", "goals")
+DEMONSTRATOR = ("control", "demonstrator", "environment", "goals", "stroke", "strokes")
 SIZE_OF_VIEW = {30: "qpos", 59: "full"}
 
 
@@ -47,7 +46,7 @@ class KitchenTask(Task):
     """The Franka kitchen with a set of goals.
 
     observation: qpos (30 positions, which every source has) or full (59 values with velocities, not in D4RL files)
-    start: official (the environment's one start) or randomised (see `envs.kitchen.start`)
+    start: official (the environment's one start) or randomised (see `envs.kitchen.environment`)
     joint_std: rad, of a randomised start
     """
 
@@ -83,12 +82,8 @@ class KitchenTask(Task):
     def make(self, size: int | None = None) -> Environment:
         from envs.kitchen.environment import make
 
-        if size is None:
-            return make(self.name, self.observation, self.start, self.joint_std)
-        from envs.kitchen.film import QuickRender
-
-        drawn = {"render_mode": "rgb_array", "width": size, "height": size}
-        return QuickRender(make(self.name, self.observation, self.start, self.joint_std, **drawn))
+        drawn = {} if size is None else {"render_mode": "rgb_array", "width": size, "height": size, "shadows": False}
+        return make(self.name, self.observation, self.start, self.joint_std, **drawn)
 
     def reset_options(self, episode: Episode) -> dict[str, Any] | None:
         """Start from the first observed positions at rest: a replay drifts from what was recorded."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.kitchen.completions import kitchen_completions
+from envs.kitchen.goals import kitchen_completions
 from envs.kitchen.task import KitchenTask
 from mac_policy.common.digest import file_sha256
 from mac_policy.demonstrations import read_d4rl, read_minari, write_minari

@@ -4,7 +4,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import envs  # noqa: F401
-from envs.fork.drawing import draw_trajectories
 from envs.fork.environment import SIDES, Fork, demonstrator, hits_obstacle, record_fork_episode
 from envs.fork.operator import ForkExpert
 from mac_policy.demonstrations import Demonstrations
@@ -144,11 +143,3 @@ def test_a_wrong_action_is_refused(action):
 def test_wrong_names_are_refused():
     with pytest.raises(ValueError, match="render_mode is 'human'"):
         Fork("human")
-
-
-def test_a_figure_has_a_panel_an_arm(demos, tmp_path):
-    ways = [episode.observations for episode in demos.episodes[:5]]
-    figure = draw_trajectories({"demonstrations": ways, "again": ways})
-    assert [axes.get_title() for axes in figure.axes] == ["demonstrations", "again"]
-    figure.savefig(tmp_path / "fork.png")
-    assert (tmp_path / "fork.png").stat().st_size > 1000

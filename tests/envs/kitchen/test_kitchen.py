@@ -10,9 +10,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from envs.kitchen import environment as kitchen
-from envs.kitchen.goals import CANONICAL_ORDER, GOAL_SETS
-from envs.kitchen.orders import demonstration_order
-from envs.kitchen.start import ARM_JOINTS, KETTLE_PLAY, OBJECT_PLAY
+from envs.kitchen.environment import ARM_JOINTS, KETTLE_PLAY, OBJECT_PLAY
+from envs.kitchen.goals import CANONICAL_ORDER, GOAL_SETS, demonstration_order
 
 HOLD = np.zeros(9, dtype=np.float32)
 MICROWAVE, KETTLE_Y, SLIDE = 22, 24, 19  # columns of qpos
