@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -17,13 +17,16 @@ from mac_policy.core.factorization import Factorization, whole_path
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import Network, PathNetwork
-from mac_policy.core.path_steps import CachedPath, RereadPath, Steps
+from mac_policy.core.networks.path_network import PathState
+from mac_policy.core.path_steps import Steps
 from mac_policy.core.question import Question, portions
 from mac_policy.core.ranks import ranks_in_order, with_order_of_given
 from mac_policy.core.training_draws import TrainingDraws
 
-Choose = Callable[[Conditional, Tensor, Tensor], Tensor]
-"""Conditionals of (A,) variables, their rows (A,) and their indices (A,) -> the values (A,)."""
+Rows: TypeAlias = Tensor | slice
+Variables: TypeAlias = Tensor | int
+Choose = Callable[[Conditional, Rows, Variables], Tensor]
+"""Conditionals of (A,) variables, their rows and their indices, as of a `Step` -> the values (A,)."""
 
 
 class Pass(NamedTuple):
@@ -37,8 +40,8 @@ class Pass(NamedTuple):
 class Step(NamedTuple):
     """The conditionals of A variables whose values are chosen together."""
 
-    rows: Tensor  # (A,) long
-    variables: Tensor  # (A,) long
+    rows: Rows  # (A,) long, or all rows
+    variables: Variables  # (A,) long, or the one that all rows answer
     params: Tensor  # (A, P)
 
 
@@ -61,10 +64,6 @@ class Asking(ABC):
         """The path of each row, (B, N) long on the CPU."""
 
     @abstractmethod
-    def lockstep(self, order: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
-        """Ranks (B, N) along one order (N,) of a batch whose given variables may differ from row to row."""
-
-    @abstractmethod
     def at_once(
         self, evidence: Tensor, factorization: Factorization | None, generator: torch.Generator | None
     ) -> Tensor:
@@ -79,8 +78,12 @@ class Asking(ABC):
         """The passes that answer every query along its path."""
 
     @abstractmethod
-    def steps(self, question: Question, ranks: Tensor, x: Tensor, cache: bool, copies: int) -> Iterator[Step]:
+    def steps(self, question: Question, ranks: Tensor, x: Tensor, copies: int) -> Iterator[Step]:
         """The steps of all paths; before the next one, x (B, N) holds the values of the last."""
+
+    @abstractmethod
+    def lockstep(self, question: Question, order: list[int], x: Tensor) -> Iterator[Step]:
+        """As `steps`, along one order for all rows, whose given variables may differ from row to row."""
 
     def log_prob(
         self, question: Question, ranks: Tensor, rows_per_pass: int, generator: torch.Generator | None
@@ -104,21 +107,22 @@ class Asking(ABC):
     def walk(
         self,
         question: Question,
-        ranks: Tensor,
+        path: Tensor | list[int],
         choose: Choose,
         *,
-        cache: bool = True,
         copies: int = 1,
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """x (B, N) with the values of the queried variables chosen one step after another along each path.
 
-        `copies`: the rows are that many copies of the same rows. `cache=False`: a path network reads each path from
-        its beginning at every step.
+        `path`: ranks (B, N), or a list of the queried variables in the order that all rows walk in lockstep.
+        `copies`: the rows are that many copies of the same rows.
         """
         x = question.x.clone()
-        for rows, variables, params in self.steps(question, ranks, x, cache, copies):
-            conditional = self.head(params, variables=variables, generator=generator)
+        steps = self.lockstep(question, path, x) if isinstance(path, list) else self.steps(question, path, x, copies)
+        for rows, variables, params in steps:
+            which = torch.as_tensor(variables, device=x.device)
+            conditional = self.head(params, variables=which, generator=generator)
             x[rows, variables] = choose(conditional, rows, variables).to(x.dtype)
         return x
 
@@ -136,11 +140,6 @@ class SetAsking(Asking):
     ) -> Tensor:
         return factorization.ranks(query=query, given=given, generator=generator)
 
-    def lockstep(self, order: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
-        """A variable has one rank in all rows, those that are given it included: every pass is of the whole batch."""
-        some = query.any(0, keepdim=True)
-        return ranks_in_order(order, query=some, given=torch.zeros_like(some)).expand_as(query)
-
     def at_once(
         self, evidence: Tensor, factorization: Factorization | None, generator: torch.Generator | None
     ) -> Tensor:
@@ -151,10 +150,9 @@ class SetAsking(Asking):
             rank = ranks[rows]
             yield Pass(rows, rank < steps[:, None], rank == steps[:, None])
 
-    def steps(self, question: Question, ranks: Tensor, x: Tensor, cache: bool, copies: int) -> Iterator[Step]:
-        none = ranks.shape[1]
-        last = int(ranks.masked_fill(ranks == none, -1).max()) if ranks.numel() else -1
-        for step in range(last + 1):
+    def steps(self, question: Question, ranks: Tensor, x: Tensor, copies: int) -> Iterator[Step]:
+        steps = int(ranks.masked_fill(ranks == ranks.shape[1], -1).max()) + 1 if ranks.numel() else 0
+        for step in range(steps):
             together = ranks == step
             row, variable = together.nonzero(as_tuple=True)
             rows, item = row.unique_consecutive(return_inverse=True)
@@ -166,6 +164,14 @@ class SetAsking(Asking):
                 # Variables that are drawn in turns are read from x again, which holds the values of earlier turns.
                 after = self.head.after(params, x if values is x else x[rows], together)
                 yield Step(row[now], variable[now], after[item[now], variable[now]])
+
+    def lockstep(self, question: Question, order: list[int], x: Tensor) -> Iterator[Step]:
+        """All rows answer a variable together, those that are given it included: a column needs no indices."""
+        queried, evidence = question.query.any(0).tolist(), question.given.clone()
+        for variable in (each for each in order if queried[each]):
+            params = self.network(self.head.features(x), evidence, question.encoded, question.mode)
+            yield Step(slice(None), variable, params[:, variable])
+            evidence[:, variable] = True
 
     def _turns(self, variables: Tensor) -> Iterator[slice | Tensor]:
         """The variables of a step that are drawn together: all of them unless the head couples them."""
@@ -197,11 +203,6 @@ class PathAsking(Asking):
     ) -> Tensor:
         return whole_path(factorization, query=query, given=given, generator=generator)
 
-    def lockstep(self, order: Tensor, *, query: Tensor, given: Tensor) -> Tensor:
-        """Every row walks its own path; the given variables come first, in the order in which they would be asked."""
-        ranks = ranks_in_order(order, query=query, given=given)
-        return with_order_of_given(ranks, given, ranks_in_order(order, query=given, given=torch.zeros_like(given)))
-
     def at_once(
         self, evidence: Tensor, factorization: Factorization | None, generator: torch.Generator | None
     ) -> Tensor:
@@ -220,22 +221,40 @@ class PathAsking(Asking):
         for rows in by_length.split(rows_per_pass) if len(by_length) else ():
             yield Pass(rows, ranks[rows], question.query[rows])
 
-    def steps(self, question: Question, ranks: Tensor, x: Tensor, cache: bool, copies: int) -> Iterator[Step]:
+    def steps(self, question: Question, ranks: Tensor, x: Tensor, copies: int) -> Iterator[Step]:
         none = ranks.shape[1]
         queried = ((ranks >= 0) & (ranks < none)).any(1).nonzero()[:, 0]
         if not len(queried):
             return
         if len(queried) < len(ranks):
             question, ranks = question.rows(queried), ranks[queried]
-        steps = Steps(ranks)
-        rows, network = queried[steps.rows], cast(PathNetwork, self.network)
-        path = (CachedPath if cache else RereadPath)(network, self.head, question, ranks, steps, copies)
+        steps, network = Steps(ranks), cast(PathNetwork, self.network)
+        state, rows = self._begin(question, ranks, steps, copies), queried[steps.rows]
         for step in range(steps.number):
             targets = steps.targets(step)
             here = rows[: len(targets)]
             item, column = (targets < none).nonzero(as_tuple=True)
-            yield Step(here[item], targets[item, column], path.ask(x, here, step, targets)[item, column])
-            path.tell(x, here, targets)
+            yield Step(here[item], targets[item, column], network.ask(state, targets)[item, column])
+            network.tell(state, targets, self.head.features(x[here[:, None], targets.clamp(max=none - 1)]))
+
+    def lockstep(self, question: Question, order: list[int], x: Tensor) -> Iterator[Step]:
+        """Every row walks its own path; the given variables come first, in the order in which they would be queried."""
+        places = order + [variable for variable in range(x.shape[1]) if variable not in order]
+        along, given = torch.tensor(places, device=x.device), question.given
+        ranks = ranks_in_order(along, query=question.query, given=given)
+        of_given = ranks_in_order(along, query=given, given=torch.zeros_like(given))
+        yield from self.steps(question, with_order_of_given(ranks, given, of_given), x, 1)
+
+    def _begin(self, question: Question, ranks: Tensor, steps: Steps, copies: int) -> PathState:
+        """What the network keeps of the given variables; of copies of the same rows they are read once."""
+        network, distinct = cast(PathNetwork, self.network), len(ranks) // copies
+        given = ranks.clamp(max=0) if network.given_in_order else ranks < 0
+        if not torch.equal(given, given[:distinct].repeat(copies, 1)):
+            distinct = len(ranks)
+        part = question.rows(torch.arange(distinct, device=ranks.device))
+        state = network.begin(self.head.features(part.x), ranks[:distinct], part.encoded, part.mode, steps.columns)
+        state.select(steps.rows % max(distinct, 1))
+        return state
 
 
 KINDS: dict[str, type[Asking]] = {"set": SetAsking, "path": PathAsking}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.common.checks import check_count, check_positive
-from mac_policy.core.asking import Asking, asking
+from mac_policy.core.asking import Asking, Rows, Variables, asking
 from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values
 from mac_policy.core.factorization import Factorization
 from mac_policy.core.heads import Conditional, Head
@@ -38,7 +38,7 @@ class AnyOrderModel(nn.Module):
     torch.Size([2])
 
     A set network answers one step in a pass and trains on `factorization.training_masks(n, generator)`; a path network
-    (`network.kind`) answers a whole path in one pass, keeps what it has read in a `cache` while it is sampled, and
+    (`network.kind`) answers a whole path in one pass, keeps what it has read in a cache while it is sampled, and
     trains on `factorization.training_queries(n, generator)`. Everything else is the same for both.
 
     `rows_per_pass` bounds the size of a network pass in log_prob, which conditionals of different rows and steps share;
@@ -54,7 +54,6 @@ class AnyOrderModel(nn.Module):
         *,
         rows_per_pass: int | None = None,
         validate: bool = True,
-        cache: bool = True,
     ) -> None:
         super().__init__()
         asking(network, head)  # refuses a head that the network's kind cannot serve
@@ -63,7 +62,6 @@ class AnyOrderModel(nn.Module):
         usual = max(16, VARIABLES_PER_PASS // self.num_variables)
         self.rows_per_pass = check_count("rows_per_pass", usual if rows_per_pass is None else rows_per_pass)
         self.validate = validate
-        self.cache = cache
 
     @property
     def asking(self) -> Asking:
@@ -209,10 +207,10 @@ class AnyOrderModel(nn.Module):
         if steps is not None:
             ranks = in_fewer_steps(ranks, question.query, steps)
 
-        def draw(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
+        def draw(conditional: Conditional, rows: Rows, variables: Variables) -> Tensor:
             return conditional.sample(temperature, generator)
 
-        filled = self.asking.walk(question, ranks, draw, cache=self.cache, copies=num_samples, generator=generator)
+        filled = self.asking.walk(question, ranks, draw, copies=num_samples, generator=generator)
         filled = torch.where(question.query, filled, x.repeat(num_samples, 1))
         return filled if num_samples == 1 else filled.view(num_samples, *x.shape)
 

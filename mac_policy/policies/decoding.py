@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mac_policy.core.asking import Rows, Variables
 from mac_policy.core.heads import Conditional
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.model import AnyOrderModel
@@ -65,12 +66,11 @@ def fill(
     encoded = model.network.encode(context)
     if encoded is not None and len(encoded) < len(values):
         encoded = encoded.repeat_interleave(len(values) // len(encoded), 0)
-    rest = [variable for variable in range(given.shape[1]) if variable not in path.dims]
-    order, wanted = torch.tensor(path.dims + rest, device=values.device), torch.tensor(path.dims, device=values.device)
+    wanted = torch.tensor(path.dims, device=values.device)
     query = torch.zeros_like(given).index_fill(1, wanted, True) & ~given
     score = values.new_zeros(len(values))
 
-    def choose(conditional: Conditional, rows: Tensor, variables: Tensor) -> Tensor:
+    def choose(conditional: Conditional, rows: Rows, variables: Variables) -> Tensor:
         value = pick(conditional, how, None if noise is None else noise[rows, variables])
         value = value.clamp(path.low[variables], path.high[variables])
         held = given[rows, variables]
@@ -78,8 +78,8 @@ def fill(
             score[rows] += conditional.log_prob(value).masked_fill(held, 0.0)
         return torch.where(held, values[rows, variables], value)
 
-    ranks = model.asking.lockstep(order, query=query, given=given)
-    return model.asking.walk(Question(values, query, given, encoded, None), ranks, choose), score
+    question = Question(values, query, given, encoded, None)
+    return model.asking.walk(question, path.dims, choose), score
 
 
 def pick(conditional: Conditional, how: How, noise: Tensor | None) -> Tensor:

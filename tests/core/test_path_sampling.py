@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from benchmarks.reread import without_cache
 from mac_policy.core import AnyOrderModel, MaskTuned, UniformCardinality, UniformOrder
 from mac_policy.core.heads import Categorical, EnergyTilted, Gaussian, GaussianMixture
 from mac_policy.core.networks import PathTransformer
@@ -19,10 +20,7 @@ def generator(seed=0):
 
 
 def with_and_without_cache(model, x, given, seed=0, **options):
-    drawn = []
-    for model.cache in (True, False):
-        drawn.append(model.sample(x, given=given, generator=generator(seed), **options))
-    return drawn
+    return [m.sample(x, given=given, generator=generator(seed), **options) for m in (model, without_cache(model))]
 
 
 @pytest.mark.parametrize("name", FACTORIZATIONS)
