@@ -25,7 +25,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.demonstrations.demonstrations import Episode
+from mac_policy.demonstrations.episode import Episode
 
 FORWARD = 0.1
 SIDEWAYS = 0.2

@@ -19,7 +19,7 @@ from envs.kitchen.environment import Env, KitchenEnv, make
 from envs.kitchen.goals import CANONICAL_ORDER, MAX_EPISODE_STEPS, demonstration_order, goal_tasks
 from envs.kitchen.stroke import StrokeRunner
 from envs.kitchen.strokes import MANOEUVRES, is_done
-from mac_policy.demonstrations.demonstrations import Episode
+from mac_policy.demonstrations.episode import Episode
 
 SPEED = (0.036, 0.052)  # metres of tool motion a step, drawn once an episode
 # Range of the noise's standard deviation while collecting, drawn once an episode. With clean labels, noise shows how

@@ -23,9 +23,8 @@ def check_episodes(episodes: Sequence[Episode], name: str) -> None:
     widths = (episodes[0].observations.shape[-1:], episodes[0].actions.shape[-1:])
     for index, episode in enumerate(episodes):
         _check_shapes(episode, widths, f"{name}, episode {index}")
-        _check_finite(episode.observations, "observations", f"{name}, episode {index}")
-        _check_finite(episode.actions, "actions", f"{name}, episode {index}")
-        _check_finite(episode.rewards, "rewards", f"{name}, episode {index}")
+        for field in ("observations", "actions", "rewards"):
+            _check_finite(getattr(episode, field), field, f"{name}, episode {index}")
 
 
 def _check_shapes(episode: Episode, widths: tuple[tuple[int, ...], tuple[int, ...]], where: str) -> None:
@@ -56,14 +55,6 @@ def _check_finite(values: Floats, field: str, where: str) -> None:
         f"{where}: {field} has {int((~finite).sum())} values that are not finite, the first at {at} "
         f"({values[tuple(at)]}); remove the episode or repair the file"
     )
-
-
-def check_fraction(fraction: float, episodes: int) -> None:
-    """ValueError unless both sides of a split have at least one episode."""
-    if not 0 < fraction < 1:
-        raise ValueError(f"fraction is {fraction}; it must lie strictly between 0 and 1")
-    if episodes < 2:
-        raise ValueError(f"cannot split {episodes} episode in two; a split is by whole episodes")
 
 
 def bound_actions(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
+import zipfile
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from mac_policy.common.checks import check_count
+from mac_policy.common.files import write_bytes
 from mac_policy.common.processes import map_processes
 from mac_policy.common.progress import with_progress
 from mac_policy.common.provenance import versions
 from mac_policy.demonstrations.demonstrations import Demonstrations
-from mac_policy.demonstrations.episode import Episode
-from mac_policy.demonstrations.episode_files import episode_file, load_episode, save_episode
-from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, check_dataset_id, store_root
+from mac_policy.demonstrations.episode import ARRAYS, Episode
+from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, new_folder, store_root
 from mac_policy.demonstrations.minari_write import write_minari
 from mac_policy.demonstrations.task_data import Recorder, Scripted
 
@@ -37,10 +41,7 @@ def collect_into_store(
     Finished episodes are kept beside the store until the data set is complete. If interrupted, run the same command
     again to resume.
     """
-    check_dataset_id(dataset_id)
-    target = store_root() / dataset_id
-    if target.exists() and not overwrite:
-        raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
+    new_folder(dataset_id, overwrite=overwrite)
     work = work_folder(dataset_id, scripted.seed)
     episodes = collect(
         scripted.record,
@@ -51,8 +52,7 @@ def collect_into_store(
         demonstrator=scripted.demonstrator,
         console=console,
     )
-    name = dataset_id.rpartition("/")[2]
-    demonstrations = Demonstrations.of(episodes, name=name, kind="scripted")
+    demonstrations = Demonstrations.of(episodes, name=dataset_id.rpartition("/")[2], kind="scripted")
     extra = {DEMONSTRATOR_KEY: scripted.demonstrator} if scripted.demonstrator else {}
     card = replace(scripted.card, extra={**scripted.card.extra, **extra})
     written = write_minari(demonstrations, dataset_id, card, overwrite=overwrite)
@@ -95,11 +95,10 @@ def collect(
 def _claim(work: Path, record: Recorder, seed: int, demonstrator: str) -> None:
     """Make the work folder; ValueError when it holds episodes of another recorder or seed."""
     work.mkdir(parents=True, exist_ok=True)
-    function = record.func if isinstance(record, partial) else record
-    settings = (record.args, record.keywords) if isinstance(record, partial) else ((), {})
-    name = getattr(function, "__qualname__", repr(function))
+    whole = record if isinstance(record, partial) else partial(record)
+    name = getattr(whole.func, "__qualname__", repr(whole.func))
     made_by = ", ".join(f"{key} {value}" for key, value in versions().items() if key in DECIDE_THE_BYTES)
-    mine = f"{name} {settings[0]} {settings[1]} seed {seed} with {made_by} {demonstrator}".rstrip() + "\n"
+    mine = f"{name} {whole.args} {whole.keywords} seed {seed} with {made_by} {demonstrator}".rstrip() + "\n"
     note = work / "recorder.txt"
     if not note.exists():
         note.write_text(mine)
@@ -113,3 +112,31 @@ def _claim(work: Path, record: Recorder, seed: int, demonstrator: str) -> None:
 def _record_one(record: Recorder, seed: int, work: Path, index: int) -> int:
     save_episode(episode_file(work, index), record(seed=seed, index=index))
     return index
+
+
+def episode_file(folder: Path, index: int) -> Path:
+    """The file of episode `index`."""
+    return folder / f"episode_{index:06d}.npz"
+
+
+def save_episode(path: Path, episode: Episode) -> None:
+    """Write an episode; the file appears under its name only when it is complete."""
+    arrays = {name: values for name in ARRAYS if (values := getattr(episode, name)) is not None}
+    notes = json.dumps({"completed": episode.completed, "seed": episode.seed})
+    buffer = io.BytesIO()
+    np.savez(buffer, notes=np.array(notes), **arrays)
+    try:
+        write_bytes(path, buffer.getvalue())
+    except OSError as error:
+        raise OSError(f"episode could not be written to {path}: {error}; finished episodes are kept") from error
+
+
+def load_episode(path: Path) -> Episode | None:
+    """The episode in a file; None where there is no file or it cannot be read whole."""
+    try:
+        with np.load(path) as file:
+            notes = json.loads(str(file["notes"]))
+            arrays = {name: file[name] for name in ARRAYS if name != "executed" or name in file.files}
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        return None
+    return Episode(**arrays, completed=tuple(notes["completed"]), seed=notes["seed"])

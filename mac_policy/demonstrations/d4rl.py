@@ -1,26 +1,32 @@
-"""Reader of D4RL hdf5 files: flat arrays with flags at the ends of episodes."""
+"""D4RL hdf5 files, flat arrays with flags at the ends of episodes: download and reader."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
+from rich.console import Console
 
 from mac_policy.common.checks import check_choice
+from mac_policy.common.digest import file_sha256
+from mac_policy.common.download import CONNECT_SECONDS, Download, retrieve
+from mac_policy.demonstrations.checks import bound_actions
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Bools, Completions, Episode, Floats, Indices
+from mac_policy.demonstrations.task_data import OfficialFile
 
 ENDS = ("auto", "flags", "jumps")
 REQUIRED = ("observations", "actions")
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """The arrays of a D4RL file, (S, ...) each."""
 
     observations: Floats
@@ -36,6 +42,8 @@ def read_d4rl(
     select: Callable[[int], NDArray[np.int64]] | None = None,
     ends: str = "auto",
     completions: Completions | None = None,
+    action_space: spaces.Box | None = None,
+    outside: str = "clip",
     name: str | None = None,
     kind: str = "d4rl",
 ) -> Demonstrations:
@@ -46,15 +54,19 @@ def read_d4rl(
         (see `jump_ends`); 'auto' uses the flags if any is set, else the jumps. The steps after the last end are
         an episode too: files are cut at any step.
     completions: from an episode's selected observations to the goals completed.
+    outside: 'clip' or 'refuse' actions outside `action_space`, where one is given.
     """
     path = Path(path)
     columns = _read_columns(path)
     stops = _episode_ends(columns, ends, path)
     if select is not None:
         keep = select(columns.observations.shape[1])
-        columns = Columns(np.ascontiguousarray(columns.observations[:, keep]), *list(vars(columns).values())[1:])
+        columns = columns._replace(observations=np.ascontiguousarray(columns.observations[:, keep]))
     starts = np.concatenate([[0], stops[:-1]])
-    episodes = [_episode(columns, a, b, completions) for a, b in zip(starts, stops, strict=True)]
+    episodes = tuple(_episode(columns, a, b, completions) for a, b in zip(starts, stops, strict=True))
+    if action_space is not None:
+        low, high = action_space.low, action_space.high
+        episodes, _ = bound_actions(episodes, low, high, outside=outside, name=str(path))
     return Demonstrations.of(episodes, name=name or path.stem, kind=kind, location=str(path))
 
 
@@ -143,3 +155,40 @@ def _episode(columns: Columns, start: int, stop: int, completions: Completions |
         truncations=truncations,
         completed=tuple(completions(observations)) if completions else (),
     )
+
+
+def d4rl_folder() -> Path:
+    """Where the d4rl package keeps its files: $D4RL_DATASET_DIR, else ~/.d4rl/datasets."""
+    given = os.environ.get("D4RL_DATASET_DIR")
+    return Path(given) if given else Path.home() / ".d4rl" / "datasets"
+
+
+def official_url(official: OfficialFile) -> str:
+    """The file's address: from the registry of the d4rl package where installed, else the constant."""
+    if importlib.util.find_spec("d4rl") is None:
+        return official.url
+    try:
+        from d4rl.infos import DATASET_URLS
+    except Exception:  # d4rl pulls in simulators that may fail to import in many ways
+        return official.url
+    return str(DATASET_URLS.get(official.d4rl_id, official.url))
+
+
+def verify(path: Path, official: OfficialFile) -> Path:
+    """`path` if its bytes are the official file's."""
+    found = file_sha256(path)
+    if found != official.sha256:
+        raise ValueError(
+            f"{path} is not the official {official.d4rl_id} file: its sha256 is {found}, expected "
+            f"{official.sha256}; it may be truncated: remove it and fetch it again"
+        )
+    return path
+
+
+def fetch_d4rl(official: OfficialFile, *, seconds: float | None = None) -> Path:
+    """The official file, downloaded once and checked by its sha256."""
+    target = d4rl_folder() / official.file_name
+    if not target.is_file():
+        download = Download(official_url(official), official.file_name, f"sha256:{official.sha256}")
+        retrieve(download, target.parent, Console(stderr=True), seconds=seconds or CONNECT_SECONDS)
+    return verify(target, official)

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from mac_policy.demonstrations.checks import check_episodes, check_fraction
-from mac_policy.demonstrations.episode import Episode, Floats, Indices, Source, content_sha256
+from mac_policy.common.checks import check_count
+from mac_policy.demonstrations.checks import check_episodes
+from mac_policy.demonstrations.episode import Bools, Episode, Floats, Indices, Source, content_sha256
 from mac_policy.demonstrations.summary import Statistics, Summary, moments, summarise
-from mac_policy.demonstrations.windows import Windows, windows
 
-__all__ = ["Demonstrations", "Episode", "Source"]
+
+class Windows(NamedTuple):
+    """For each step s: the flat rows observed up to it and those executed from it on.
+
+    observations[windows.history] is (S, history, obs), actions[windows.horizon] is (S, horizon, act).
+    """
+
+    history: Indices
+    """(S, history) rows s-history+1 .. s; before an episode's start its first row repeats."""
+    horizon: Indices
+    """(S, horizon) rows s .. s+horizon-1; beyond an episode's end its last row repeats."""
+    inside: Bools
+    """(S, horizon) False where the last row was repeated: not a label."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +110,23 @@ class Demonstrations:
 
         Neighbouring steps are near copies: with a split by step the held-out loss would measure the training data.
         """
-        check_fraction(fraction, len(self.episodes))
+        if not 0 < fraction < 1:
+            raise ValueError(f"fraction is {fraction}; it must lie strictly between 0 and 1")
+        if len(self) < 2:
+            raise ValueError(f"cannot split {len(self)} episode in two; a split is by whole episodes")
         order = np.random.default_rng(seed).permutation(len(self.episodes))
         first = min(max(round(fraction * len(order)), 1), len(order) - 1)
         return self.select(np.sort(order[:first])), self.select(np.sort(order[first:]))
 
     def windows(self, history: int = 1, horizon: int = 1) -> Windows:
-        """Rows of the flat views in the history and the horizon of every step; see `windows`."""
-        return windows(self.lengths, history=history, horizon=horizon)
+        """Rows of the flat views in the history and the horizon of every step, none of another episode."""
+        check_count("history", history)
+        ends = np.cumsum(self.lengths)
+        first, last = (np.repeat(at, self.lengths)[:, None] for at in (ends - self.lengths, ends - 1))  # (S, 1) each
+        step = np.arange(len(first), dtype=np.int64)[:, None]
+        ahead = step + np.arange(check_count("horizon", horizon))
+        behind = step + np.arange(1 - history, 1)
+        return Windows(np.maximum(behind, first), horizon=np.minimum(ahead, last), inside=ahead <= last)
 
     def statistics(self) -> Statistics:
         """Mean, standard deviation and range of every dimension."""

@@ -1,8 +1,20 @@
-"""The local Minari store: folders and ids of its data sets."""
+"""The local Minari store: folders and ids of its data sets, and downloads into it."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from mac_policy.common.download import Unavailable, brief, offline, within
+
+LOOK_UP_SECONDS = 10.0
 
 KIND_KEY = "source_kind"
 COMPLETED_KEY = "completed"
@@ -39,3 +51,70 @@ def local_ids() -> list[str]:
     root = store_root()
     found = (path.parent.parent.relative_to(root) for path in root.glob("**/data/metadata.json"))
     return sorted(path.as_posix() for path in found if not any(part[0] == "." for part in path.parts))
+
+
+def new_folder(dataset_id: str, *, overwrite: bool) -> Path:
+    """The folder of a data set that is to be written; ValueError where it exists, unless it may be overwritten."""
+    target = store_root() / check_dataset_id(dataset_id)
+    if target.exists() and not overwrite:
+        raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
+    return target
+
+
+@contextmanager
+def incoming() -> Iterator[Path]:
+    """A temporary folder in the store, removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=store_root()))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def put(folder: Path, target: Path) -> None:
+    """Move `folder` to `target`; an old folder is removed only after the new one is in place."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    old = folder.with_name(folder.name + "-old")
+    if target.exists():
+        target.rename(old)
+    folder.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def fetch_minari(dataset_id: str, *, seconds: float | None = None) -> Path:
+    """Download a published Minari data set into the local store and return its folder.
+
+    Unavailable when the remote does not answer within `seconds` or has no such data set.
+    """
+    check_dataset_id(dataset_id)
+    if offline():
+        raise Unavailable("HF_HUB_OFFLINE is set")
+    remote = within(seconds or LOOK_UP_SECONDS, lambda: _look_up(dataset_id))
+    with incoming() as folder:
+        try:
+            remote.download_dataset(dataset_id, folder)
+            put(folder / dataset_id, store_root() / dataset_id)
+        except Exception as error:
+            raise Unavailable(f"downloading {dataset_id} failed: {brief(error)}") from error
+    found = local_path(dataset_id)
+    if found is None:
+        raise Unavailable(f"the Minari remote's copy of {dataset_id} has no data")
+    return found
+
+
+def _look_up(dataset_id: str) -> Any:
+    from minari.storage.remotes import DEFAULT_REMOTE, get_cloud_storage
+
+    if os.environ.get("MINARI_REMOTE", DEFAULT_REMOTE).startswith("hf://"):
+        _reach(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    storage = get_cloud_storage()
+    storage.get_dataset_metadata(dataset_id)
+    return storage
+
+
+def _reach(url: str) -> None:
+    """Raise when nothing answers at `url`: the hub's client would try five times and print each."""
+    request = urllib.request.Request(url, method="HEAD")
+    with suppress(urllib.error.HTTPError):  # an answer, whatever it says
+        urllib.request.urlopen(request, timeout=LOOK_UP_SECONDS).close()

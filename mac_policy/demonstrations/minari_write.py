@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,9 @@ from mac_policy.demonstrations.minari_store import (
     COMPLETED_KEY,
     EXECUTED_KEY,
     KIND_KEY,
-    check_dataset_id,
+    incoming,
+    new_folder,
+    put,
     store_root,
 )
 
@@ -65,29 +65,16 @@ def write_minari(
 
     It is written beside its folder and moved there when complete, so that readers never find part of it.
     """
-    check_dataset_id(dataset_id)
-    card = card or Card()
-    target = store_root() / dataset_id
-    if target.exists() and not overwrite:
-        raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
-    with _incoming() as folder:
+    target = new_folder(dataset_id, overwrite=overwrite)
+    with incoming() as folder:
         try:
             _check_space(folder, demonstrations)
-            _write(demonstrations, dataset_id, card, folder / "data")
+            _write(demonstrations, dataset_id, card or Card(), folder / "data")
         except (OSError, RuntimeError) as error:
             raise OSError(f"{dataset_id} could not be written to {store_root()}: {error}") from error
         _create_namespace(dataset_id)
-        _put(folder, target)
+        put(folder, target)
     return target
-
-
-@contextmanager
-def _incoming() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=store_root()))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_space(folder: Path, demonstrations: Demonstrations) -> None:
@@ -98,17 +85,6 @@ def _check_space(folder: Path, demonstrations: Demonstrations) -> None:
     with tempfile.TemporaryFile(dir=folder) as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size + BYTES_AN_EPISODE * len(demonstrations))
-
-
-def _put(folder: Path, target: Path) -> None:
-    """Move `folder` to `target`; an old folder is removed only after the new one is in place."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o755)
-    old = folder.with_name(folder.name + "-old")
-    if target.exists():
-        target.rename(old)
-    folder.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _create_namespace(dataset_id: str) -> None:

@@ -12,20 +12,21 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.panel import Panel
 
 from mac_policy.common.checks import check_choice, check_count, nearest_hint
 from mac_policy.common.download import Unavailable
-from mac_policy.demonstrations.checks import bound_actions
 from mac_policy.demonstrations.collect import collect_into_store
-from mac_policy.demonstrations.d4rl import read_d4rl
+from mac_policy.demonstrations.d4rl import d4rl_folder, fetch_d4rl, read_d4rl, verify
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.minari_read import read_minari
-from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, local_ids, local_path, store_root
-from mac_policy.demonstrations.remote import d4rl_folder, fetch_d4rl, fetch_minari, verify
-from mac_policy.demonstrations.task_data import DEFAULT_ORDER, TaskData
+from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, fetch_minari, local_ids, local_path, store_root
+from mac_policy.demonstrations.task_data import DEFAULT_ORDER, OfficialFile, Scripted, TaskData
 
 HDF5 = (".hdf5", ".h5")
 
@@ -61,125 +62,105 @@ def load(
     if episodes is not None and task.scripted is not None:
         task = replace(task, scripted=replace(task.scripted, episodes=check_count("episodes", episodes)))
     attempts = ORDERS[check_choice("data.source", source, ORDERS)]
-    read = _Reader(task, observation, outside)
+    select = task.select(observation)
     console = console or Console(stderr=True)
     if path is not None:
-        demonstrations = read(Path(path).expanduser())
+        demonstrations = _read(task, Path(path).expanduser(), select, outside)
         if source == "human" and demonstrations.source.kind == "scripted":
             raise ValueError(f"data.source=human, but {path} holds scripted demonstrations")
         return _announce(demonstrations, console)
     tried: list[str] = []
     for attempt in attempts:
+        where, field = PLACES[attempt]
+        if getattr(task, field) is None:
+            continue
         try:
-            found = attempt(task, console)
-        except _NotOffered:
-            continue
+            found = attempt(getattr(task, field), task, console)
         except Unavailable as reason:
-            tried.append(f"{WHERE[attempt]}: {reason}")
+            tried.append(f"{where}: {reason}")
             continue
-        demonstrations = read(found)
+        demonstrations = _read(task, found, select, outside)
         if attempt is _scripted:
             demonstrations = _first(demonstrations, task, found, episodes)
-        if attempt is _scripted and source != "scripted" and task.has_published:
-            _warn(demonstrations, tried, console)
+            if source != "scripted" and (task.minari_id or task.official):
+                _warn(demonstrations, tried, console)
         return _announce(demonstrations, console)
     raise ValueError(_how_to_get(task, source, tried))
 
 
-class _NotOffered(Unavailable):
-    """The task has nothing of this kind; the message is not shown."""
+def _read(
+    task: TaskData, path: Path, select: Callable[[int], NDArray[np.int64]] | None, outside: str
+) -> Demonstrations:
+    """The demonstrations in a Minari folder or a D4RL file."""
+    if path.is_dir():
+        return read_minari(
+            path,
+            keys=task.minari_keys,
+            select=select,
+            completions=task.completions,
+            outside=outside,
+            kind=task.published_kind,
+        )
+    if path.suffix not in HDF5:
+        raise ValueError(f"data.path={path} is neither a Minari folder nor a D4RL file (.hdf5)")
+    return read_d4rl(
+        path,
+        select=select,
+        completions=task.completions,
+        action_space=task.action_space,
+        outside=outside,
+        kind=task.published_kind or "d4rl",
+    )
 
 
-class _Reader:
-    """Reads a folder or a file as the task data say."""
-
-    def __init__(self, task: TaskData, observation: str | None, outside: str) -> None:
-        self.task, self.outside = task, outside
-        self.select = task.select(observation)
-
-    def __call__(self, path: Path) -> Demonstrations:
-        task = self.task
-        if path.is_dir():
-            return read_minari(
-                path,
-                keys=task.minari_keys,
-                select=self.select,
-                completions=task.completions,
-                outside=self.outside,
-                kind=task.published_kind,
-            )
-        if path.suffix not in HDF5:
-            raise ValueError(f"data.path={path} is neither a Minari folder nor a D4RL file (.hdf5)")
-        kind = task.published_kind or "d4rl"
-        demos = read_d4rl(path, select=self.select, completions=task.completions, kind=kind)
-        if task.action_space is None:
-            return demos
-        low, high = task.action_space.low, task.action_space.high
-        episodes, clipped = bound_actions(demos.episodes, low, high, outside=self.outside, name=str(path))
-        if not clipped:
-            return demos
-        return Demonstrations.of(episodes, name=demos.source.name, kind=kind, location=str(path))
-
-
-def _mac_data(task: TaskData, console: Console) -> Path:
+def _mac_data(name: str, task: TaskData, console: Console) -> Path:
     given = os.environ.get("MAC_DATA")
     if not given:
         raise Unavailable("MAC_DATA is not set")
-    names = []
+    root, names = Path(given), []
     if task.official is not None:
-        name = task.official.file_name
-        names.append(name)
-        for folder in (Path(given), Path(given) / "d4rl"):
-            if (folder / name).is_file():
-                return verify(folder / name, task.official)
+        names.append(task.official.file_name)
+        for folder in (root, root / "d4rl"):
+            if (folder / names[0]).is_file():
+                return verify(folder / names[0], task.official)
     if task.minari_id is not None:
         names.append(task.minari_id)
-        if (Path(given) / task.minari_id / "data").is_dir():
-            return Path(given) / task.minari_id
-    raise Unavailable(f"{given} has no {' or '.join(names) or 'data of this task'}")
+        if (root / task.minari_id / "data").is_dir():
+            return root / task.minari_id
+    raise Unavailable(f"{root} has no {' or '.join(names) or 'data of this task'}")
 
 
-def _local_minari(task: TaskData, console: Console) -> Path:
-    if task.minari_id is None:
-        raise _NotOffered("the task has no published Minari data set")
-    found = local_path(task.minari_id)
+def _local_minari(minari_id: str, task: TaskData, console: Console) -> Path:
+    found = local_path(minari_id)
     if found is None:
-        hint = "" if task.scripted else nearest_hint(task.minari_id, local_ids())
-        raise Unavailable(f"{store_root()} has no {task.minari_id}{hint}")
+        hint = "" if task.scripted else nearest_hint(minari_id, local_ids())
+        raise Unavailable(f"{store_root()} has no {minari_id}{hint}")
     return found
 
 
-def _d4rl_cache(task: TaskData, console: Console) -> Path:
-    if task.official is None:
-        raise _NotOffered("the task has no official D4RL file")
-    file = d4rl_folder() / task.official.file_name
+def _d4rl_cache(official: OfficialFile, task: TaskData, console: Console) -> Path:
+    file = d4rl_folder() / official.file_name
     if not file.is_file():
         raise Unavailable(f"{file.parent} has no {file.name}")
-    return verify(file, task.official)
+    return verify(file, official)
 
 
-def _remote_minari(task: TaskData, console: Console) -> Path:
-    if task.minari_id is None:
-        raise _NotOffered("the task has no published Minari data set")
-    console.print(f"Looking for {task.minari_id} on the Minari remote ...")
-    return fetch_minari(task.minari_id)
+def _remote_minari(minari_id: str, task: TaskData, console: Console) -> Path:
+    console.print(f"Looking for {minari_id} on the Minari remote ...")
+    return fetch_minari(minari_id)
 
 
-def _official(task: TaskData, console: Console) -> Path:
-    if task.official is None:
-        raise _NotOffered("the task has no official D4RL file")
-    console.print(f"Fetching {task.official.file_name} from D4RL ...")
-    return fetch_d4rl(task.official)
+def _official(official: OfficialFile, task: TaskData, console: Console) -> Path:
+    console.print(f"Fetching {official.file_name} from D4RL ...")
+    return fetch_d4rl(official)
 
 
-def _scripted(task: TaskData, console: Console) -> Path:
-    if task.scripted is None:
-        raise _NotOffered("the task has no scripted demonstrator")
+def _scripted(scripted: Scripted, task: TaskData, console: Console) -> Path:
     found = local_path(task.scripted_id)
     if found is not None:
         return found
-    console.print(f"Recording {task.scripted.episodes} scripted demonstrations, once ...")
-    return collect_into_store(task.scripted, task.scripted_id, console=console)
+    console.print(f"Recording {scripted.episodes} scripted demonstrations, once ...")
+    return collect_into_store(scripted, task.scripted_id, console=console)
 
 
 def _first(demonstrations: Demonstrations, task: TaskData, folder: Path, episodes: int | None) -> Demonstrations:
@@ -196,15 +177,16 @@ def _first(demonstrations: Demonstrations, task: TaskData, folder: Path, episode
     return demonstrations.select(range(episodes))
 
 
-Attempt = Callable[[TaskData, Console], Path]
-WHERE: dict[Attempt, str] = {
-    _mac_data: "$MAC_DATA",
-    _local_minari: "local Minari store",
-    _d4rl_cache: "downloaded D4RL files",
-    _remote_minari: "Minari remote",
-    _official: "official D4RL file",
-    _scripted: "scripted demonstrations",
+Attempt = Callable[[Any, TaskData, Console], Path]
+PLACES: dict[Attempt, tuple[str, str]] = {
+    _mac_data: ("$MAC_DATA", "name"),
+    _local_minari: ("local Minari store", "minari_id"),
+    _d4rl_cache: ("downloaded D4RL files", "official"),
+    _remote_minari: ("Minari remote", "minari_id"),
+    _official: ("official D4RL file", "official"),
+    _scripted: ("scripted demonstrations", "scripted"),
 }
+"""What a place is called, and the field of the task's data that it is looked up by: None where it has nothing there."""
 ORDERS: dict[str, tuple[Attempt, ...]] = {
     "auto": (_mac_data, _local_minari, _d4rl_cache, _remote_minari, _scripted),
     "human": (_mac_data, _local_minari, _d4rl_cache, _remote_minari),

@@ -77,11 +77,6 @@ class TaskData:
     """For sources that do not say which goals were completed; takes the observations of any view."""
 
     @property
-    def has_published(self) -> bool:
-        """Whether demonstrations are published, for which scripted ones would only stand in."""
-        return self.minari_id is not None or self.official is not None
-
-    @property
     def scripted_id(self) -> str:
         """The Minari id of the built-in scripted demonstrations."""
         variant = "" if self.order == DEFAULT_ORDER else f"-{self.order}"
@@ -93,8 +88,9 @@ class TaskData:
             return self
         if self.scripted is None or not self.scripted.orders:
             raise ValueError(f"data.order={order}: the demonstrations of {self.name} have one order alone")
-        check_choice("data.order", order, (DEFAULT_ORDER, *self.scripted.orders))
-        return replace(self, scripted=replace(self.scripted, record=self.scripted.orders[order]), order=order)
+        recorders = {self.order: self.scripted.record, **self.scripted.orders}
+        record = recorders[check_choice("data.order", order, recorders)]
+        return replace(self, scripted=replace(self.scripted, record=record, orders=recorders), order=order)
 
     def select(self, view: str | None) -> Callable[[int], NDArray[np.int64]] | None:
         """From a source's width to the columns of `view`; None keeps every column."""

@@ -12,7 +12,8 @@ from gymnasium import spaces
 
 from mac_policy.common.checks import check_choice
 from mac_policy.common.digest import modules_sha256
-from mac_policy.demonstrations.demonstrations import Demonstrations, Episode
+from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.resolve import load
 from mac_policy.demonstrations.task_data import TaskData
 

@@ -10,9 +10,15 @@ import pytest
 from rich.console import Console
 
 from mac_policy.demonstrations import Scripted, read_minari
-from mac_policy.demonstrations.collect import collect, collect_into_store, work_folder
+from mac_policy.demonstrations.collect import (
+    collect,
+    collect_into_store,
+    episode_file,
+    load_episode,
+    save_episode,
+    work_folder,
+)
 from mac_policy.demonstrations.episode import content_sha256
-from mac_policy.demonstrations.episode_files import episode_file, load_episode, save_episode
 from tests.demonstrations.helpers import die, make_episode, record, record_slowly, record_until_it_breaks
 
 QUIET = Console(quiet=True)

@@ -9,9 +9,9 @@ import pytest
 
 from mac_policy.common.digest import file_sha256
 from mac_policy.common.download import CONNECT_SECONDS, Unavailable, within
-from mac_policy.demonstrations import OfficialFile, read_minari, remote, write_minari
-from mac_policy.demonstrations.minari_store import local_ids
-from mac_policy.demonstrations.remote import fetch_d4rl, fetch_minari, official_url
+from mac_policy.demonstrations import OfficialFile, minari_store, read_minari, write_minari
+from mac_policy.demonstrations.d4rl import fetch_d4rl, official_url
+from mac_policy.demonstrations.minari_store import fetch_minari, local_ids
 from tests.demonstrations.helpers import make_demonstrations, write_d4rl
 
 
@@ -19,7 +19,7 @@ from tests.demonstrations.helpers import make_demonstrations, write_d4rl
 def published(tmp_path, monkeypatch):
     """A remote in a folder, and a way to make it fail."""
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr(remote, "_reach", lambda url: None)
+    monkeypatch.setattr(minari_store, "_reach", lambda url: None)
     write_minari(make_demonstrations(), "lab/published-v0")
     shelf = tmp_path / "shelf"
     shutil.move(tmp_path / "store", shelf)
@@ -86,7 +86,7 @@ def test_no_look_up_is_made_when_the_user_is_offline():
 
 
 def test_the_whole_fall_through_stays_below_twenty_seconds():
-    assert remote.LOOK_UP_SECONDS <= 15
+    assert minari_store.LOOK_UP_SECONDS <= 15
     assert CONNECT_SECONDS <= 15
 
 

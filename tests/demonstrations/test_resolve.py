@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mac_policy.common.digest import file_sha256
 from mac_policy.common.download import Unavailable
-from mac_policy.demonstrations import OfficialFile, Scripted, TaskData, remote, resolve, write_minari
+from mac_policy.demonstrations import OfficialFile, Scripted, TaskData, minari_store, resolve, write_minari
 from mac_policy.demonstrations.resolve import ScriptedStandIn, load
 from tests.demonstrations.helpers import make_demonstrations, record, write_d4rl
 
@@ -191,8 +191,8 @@ def test_a_path_that_is_nothing_is_named(task, tmp_path, console):
 
 def test_without_the_internet_the_scripted_set_comes_soon(task, console, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr(remote, "LOOK_UP_SECONDS", 0.3)
-    monkeypatch.setattr(remote, "_reach", lambda url: time.sleep(5))  # a name look-up that hangs
+    monkeypatch.setattr(minari_store, "LOOK_UP_SECONDS", 0.3)
+    monkeypatch.setattr(minari_store, "_reach", lambda url: time.sleep(5))  # a name look-up that hangs
     start = time.monotonic()
     with pytest.warns(ScriptedStandIn, match=r"no answer within 0\.3 s"):
         load(task, console=console)

@@ -180,6 +180,15 @@ def test_an_order_is_for_scripted_kitchen_demonstrations():
         KitchenTask("kitchen-complete").load_demonstrations(order="sideways")
 
 
+def test_an_order_can_be_changed_again():
+    data = KitchenTask("kitchen-complete").data
+    for order in ("random", "canonical", "default"):
+        again = data.in_order("canonical").in_order(order)
+        assert again.order == order
+        assert again.scripted_id == data.in_order(order).scripted_id
+        assert again.scripted.record is data.in_order(order).scripted.record
+
+
 @dataclass(frozen=True)
 class ShortKitchen(KitchenTask):
     """The kitchen for a few steps."""
