@@ -67,16 +67,12 @@ class EpisodeStore:
         lines = "".join(json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n" for record in records)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
-            if file.tell() and not _ends_line(file):
+            file.seek(max(0, file.tell() - 1))
+            if file.read(1) not in (b"", b"\n"):
                 lines = "\n" + lines
             file.write(lines.encode())
             file.flush()
             os.fsync(file.fileno())
-
-
-def _ends_line(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) == b"\n")
 
 
 def _parse(line: str) -> EpisodeRecord | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 import torch
@@ -23,8 +23,9 @@ from mac_policy.common.processes import map_processes
 from mac_policy.common.progress import with_progress
 from mac_policy.common.provenance import versions
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
-from mac_policy.evaluation.group import Job, release_environments, run_job
-from mac_policy.evaluation.teams import EnvironmentFactory, Team
+from mac_policy.evaluation.group import Job, made_environments, run_job
+from mac_policy.evaluation.teams import Team
+from mac_policy.tasks.task import TaskEnvironment
 
 DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
 CODE = ("core", "policies", "operators", "filter", "evaluation.group", "evaluation.teams")
@@ -40,7 +41,7 @@ class Rollout:
     max_change: how far filled-in dims may move per step after the operator's subset has changed; None: no limit
     """
 
-    make_env: EnvironmentFactory
+    make_env: TaskEnvironment
     episodes: int
     seed: int = 10_000
     together: int = 10
@@ -89,26 +90,33 @@ def roll_out(
     """
     check_count("workers", workers)
     keys = {team: rollout.key(team) for team in teams}
-    done = _finished(store.read(set(keys.values())))
+    distinct = {key: team for team, key in reversed(keys.items())}  # teams that differ in their names alone are one
+    done = _finished(store.read(distinct))
     for neighbour in neighbours:
-        found = _finished(neighbour.read(set(keys.values())))
-        for place in found.keys() - done.keys():
-            store.append(found[place])
-            done[place] = found[place]
+        copied = {at: group for at, group in _finished(neighbour.read(distinct)).items() if at not in done}
+        store.append(record for group in copied.values() for record in group)
+        done |= copied
+    groups = rollout.groups()
     jobs = [
-        Job(team, keys[team], first, size)
-        for first, size in rollout.groups()
-        for team in _distinct(keys)
-        if (keys[team], first, size) not in done
+        Job(team, key, *group)
+        for group in groups
+        for key, team in reversed(distinct.items())
+        if (key, *group) not in done
     ]
-    total = rollout.episodes * len(_distinct(keys))
+    total = rollout.episodes * len(distinct)
     missing = sum(job.size for job in jobs)
-    with _one_thread(), closing(map_processes(functools.partial(run_job, rollout), jobs, workers)) as finished:
+    with ExitStack() as after, closing(map_processes(functools.partial(run_job, rollout), jobs, workers)) as finished:
+        after.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)  # as in workers: threads wait for each other and may change the last bit of a result
         for records in with_progress(((group, len(group)) for group in finished), total, total - missing, console):
             store.append(records)
-            done[_place(records[0])] = records
-    release_environments()
-    return _sorted(rollout, keys, done)
+            done |= _finished(records)
+    made_environments.cache_clear()
+    results: Results = {}
+    for team, key in keys.items():
+        episodes = [record for first, size in groups for record in done[key, first, size]]
+        results.setdefault(team.arm, {})[team.training_seed] = episodes
+    return results
 
 
 def outdated(rollout: Rollout, teams: Sequence[Team], store: EpisodeStore) -> dict[str, int]:
@@ -119,36 +127,9 @@ def outdated(rollout: Rollout, teams: Sequence[Team], store: EpisodeStore) -> di
     return {arm: sum(r.arm == arm for r in old) for arm in dict.fromkeys(r.arm for r in old)}
 
 
-def _distinct(keys: dict[Team, str]) -> list[Team]:
-    """The different teams; those that differ in their names alone are rolled out once."""
-    return list({key: team for team, key in reversed(keys.items())}.values())[::-1]
-
-
 def _finished(records: list[EpisodeRecord]) -> dict[tuple[str, int, int], list[EpisodeRecord]]:
+    """The episodes of each complete group, by its key, first episode and size."""
     groups: dict[tuple[str, int, int], dict[int, EpisodeRecord]] = {}
     for record in records:
-        groups.setdefault(_place(record), {})[record.episode] = record
+        groups.setdefault((record.key, *record.group), {})[record.episode] = record
     return {at: [group[i] for i in sorted(group)] for at, group in groups.items() if len(group) == at[2]}
-
-
-def _place(record: EpisodeRecord) -> tuple[str, int, int]:
-    return record.key, *record.group
-
-
-def _sorted(rollout: Rollout, keys: dict[Team, str], done: dict[tuple[str, int, int], list[EpisodeRecord]]) -> Results:
-    results: Results = {}
-    for team, key in keys.items():
-        episodes = [record for first, size in rollout.groups() for record in done[key, first, size]]
-        results.setdefault(team.arm, {})[team.training_seed] = episodes
-    return results
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread, as in workers: more threads wait for each other and may change the last bit of a result."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -8,30 +8,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import gymnasium
 from gymnasium import spaces
 
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Operator
 from mac_policy.operators.registry import OperatorKind, Resources
 from mac_policy.policies.saved import SavedPolicy
-from mac_policy.tasks import Task
-
-Environment = gymnasium.Env[Any, Any]
-
-
-class EnvironmentFactory(Protocol):
-    """Makes one environment. Hashable, picklable, equal to another when both make the same."""
-
-    def __call__(self) -> Environment: ...
-
-    def __hash__(self) -> int: ...
-
-    def identity(self) -> dict[str, Any]:
-        """Plain JSON: everything that an episode depends on besides its seed and the actions."""
-        ...
+from mac_policy.tasks.task import Environment, Task
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mac_policy.common.processes import map_processes
 from mac_policy.evaluation.episode_store import EpisodeRecord
 from mac_policy.evaluation.report.drawing import HEADER, draw_commands, text_image
-from mac_policy.evaluation.teams import EnvironmentFactory
+from mac_policy.tasks.task import TaskEnvironment
 
 Frames = NDArray[np.uint8]
 WIDEST_ROW = 4
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
 def write_film(
     path: Path,
     scenes: Sequence[Scene],
-    make_env: EnvironmentFactory,
+    make_env: TaskEnvironment,
     *,
     every: int = 1,
     fps: float = 12,
@@ -70,7 +70,7 @@ def _numbered(render: functools.partial[Frames], job: tuple[int, Scene]) -> tupl
     return number, render(scene)
 
 
-def render_scene(make_env: EnvironmentFactory, every: int, scene: Scene) -> Frames:
+def render_scene(make_env: TaskEnvironment, every: int, scene: Scene) -> Frames:
     """The frames of an episode, with a header above and the action below, (T, height, width, 3)."""
     env = make_env()
     try:
