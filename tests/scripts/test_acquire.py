@@ -26,12 +26,12 @@ def user(tmp_path_factory):
 
 
 def run(user, *options):
-    return run_script("acquire.py", *options, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
+    return run_here("acquire", *options, cwd=user, MAC_DATA=str(user / "data"))
 
 
 @pytest.fixture(scope="module")
 def done(user):
-    return run(user, *SMOKE)
+    return run_script("acquire.py", *SMOKE, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
 
 
 def test_it_leaves_a_table_results_and_a_picture(user, done):
@@ -69,7 +69,7 @@ def test_the_same_command_again_measures_nothing_and_a_change_only_what_it_must(
 
 def test_arms_that_benchmark_has_trained_are_taken_from_there(user, done):
     options = ("benchmark=sfarm/tables", "preset=smoke", "sets=[yacht]", "arms=[ardm]", "seeds=[0]")
-    code, _, err = run_script("benchmark.py", *options, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
+    code, _, err = run_here("benchmark", *options, cwd=user, MAC_DATA=str(user / "data"))
     assert code == 0, err
     code, out, err = run(user, "benchmark=yacht", "preset=smoke", "arms=[ardm]", "seeds=[0]", "out=runs/other")
     assert code == 0, err

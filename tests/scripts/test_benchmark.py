@@ -31,12 +31,12 @@ def user(tmp_path_factory):
 
 
 def run(user, name, *options):
-    return run_script(name, *options, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
+    return run_here(name, *options, cwd=user, MAC_DATA=str(user / "data"))
 
 
 @pytest.fixture(scope="module")
 def trained(user):
-    return run(user, "benchmark.py", *SMOKE)
+    return run_script("benchmark.py", *SMOKE, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
 
 
 def test_it_leaves_a_table_results_and_curves(user, trained):

@@ -33,12 +33,12 @@ def test_a_data_set_is_recorded_and_its_folder_is_the_last_line(tmp_path):
     assert "6 of 6" in error  # the progress
     assert [path.name for path in tmp_path.iterdir()] == ["store"]  # no litter
 
-    code, out, error = run_script(SCRIPT, *options, cwd=tmp_path)
+    code, out, error = run_here(SCRIPT, *options, cwd=tmp_path)
     assert (code, out) == (2, "")
     assert "overwrite=true replaces it" in error
     assert "Traceback" not in error
 
-    code, out, error = run_script(SCRIPT, *options, "workers=1", "overwrite=true", cwd=tmp_path)
+    code, out, error = run_here(SCRIPT, *options, "workers=1", "overwrite=true", cwd=tmp_path)
     assert code == 0, error
     assert read_minari(folder).source.sha256 == demos.source.sha256
 
@@ -148,7 +148,7 @@ def test_a_renderer_that_does_not_exist_is_one_line(tmp_path):
 
 
 def test_help_explains_every_option(tmp_path):
-    code, out, _ = run_script(SCRIPT, "--help", cwd=tmp_path)
+    code, out, _ = run_here(SCRIPT, "--help", cwd=tmp_path)
     assert code == 0
     for option in ("task", "episodes", "seed", "workers", "dataset_id", "overwrite", "author", "code_permalink"):
         assert f"\n{option}" in out

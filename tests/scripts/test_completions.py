@@ -6,7 +6,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from tests.scripts.helpers import run_here, run_script
+from tests.scripts.helpers import run_here
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def user(tmp_path_factory):
 
 
 def run(user, name, *options):
-    return run_script(name, *options, cwd=user, MAC_DATA=str(user / "data"), OMP_NUM_THREADS="1")
+    return run_here(name, *options, cwd=user, MAC_DATA=str(user / "data"))
 
 
 RUN = "run=runs/benchmark/celeba64-smoke"

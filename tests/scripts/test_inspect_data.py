@@ -26,7 +26,7 @@ def test_a_task_is_summarised_and_drawn(tmp_path):
 
 def test_a_file_of_any_task_is_summarised(tmp_path):
     path = write_d4rl(tmp_path / "walk.hdf5", (30, 20))
-    code, out, error = run_script(SCRIPT, f"dataset={path}", cwd=tmp_path)
+    code, out, error = run_here(SCRIPT, f"dataset={path}", cwd=tmp_path)
     assert code == 0, error
     assert "walk" in out
     assert "constant" in out  # the third observation is 1 throughout
@@ -53,7 +53,7 @@ def test_mistakes_are_clean(tmp_path):
 
 
 def test_help_explains_every_option(tmp_path):
-    code, out, _ = run_script(SCRIPT, "--help", cwd=tmp_path)
+    code, out, _ = run_here(SCRIPT, "--help", cwd=tmp_path)
     assert code == 0
     for option in ("dataset", "observation", "video", "format", "size", "out", "data.source", "data.outside"):
         assert f"\n{option}" in out

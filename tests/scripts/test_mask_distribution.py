@@ -61,11 +61,13 @@ def test_wrong_input_is_one_clean_line(argument, message, tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_known_before_the_work(tmp_path):
     (tmp_path / "file").touch()
-    done = run("n=12", "samples=1000000000", f"out={tmp_path / 'file' / 'folder'}")  # the work would take minutes
-    assert done.returncode == 2
-    assert "Not a directory" in done.stderr
-    assert "Traceback" not in done.stderr
+    options = ("n=12", "samples=1000000000", f"out={tmp_path / 'file' / 'folder'}")  # the work would take minutes
+    code, _, err = run_here("mask_distribution", *options, cwd=tmp_path)
+    assert code == 2
+    assert "Not a directory" in err
+    assert "Traceback" not in err
 
 
 def test_help_says_what_the_columns_are():
-    assert "w-MAC-edge, w-MAC with path_weighting='sum'" in run("--help").stdout
+    out = run_here("mask_distribution", "--help", cwd=ROOT)[1]
+    assert "w-MAC-edge, w-MAC with path_weighting='sum'" in out

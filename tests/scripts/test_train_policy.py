@@ -43,7 +43,7 @@ def test_it_says_what_it_uses_what_it_made_and_what_comes_next(trained):
 def test_the_same_command_again_finds_all_done_and_another_seed_is_another_run(trained):
     folder = trained[0]
     options = (*TINY, "mac.width=16", "policy=mac")
-    code, out, err = run_script("train_policy.py", *options, cwd=folder)
+    code, out, err = run_here("train_policy", *options, cwd=folder)
     assert code == 0, err
     assert "was finished already" in out
     code, out, err = run_script("train_policy.py", "-m", *options, "seed=1,2", cwd=folder)
@@ -56,10 +56,10 @@ def test_the_same_command_again_finds_all_done_and_another_seed_is_another_run(t
 def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(trained):
     folder = trained[0]
     options = (*TINY, "policy=bc", "bc.width=24")
-    code, _, err = run_script("train_policy.py", *options, cwd=folder)
+    code, _, err = run_here("train_policy", *options, cwd=folder)
     assert code == 2
     assert "settings.width was 16 and is now 24" in err
-    code, out, err = run_script("train_policy.py", *options, "name=wide", cwd=folder)
+    code, out, err = run_here("train_policy", *options, "name=wide", cwd=folder)
     assert code == 0, err
     assert "runs/fork/wide-s0" in out
 
@@ -176,7 +176,7 @@ def test_kinds_of_a_users_own_are_named_on_the_command_line(tmp_path):
     assert "runs/reach/mine-s0: mine, 40 steps" in out
     settings = json.loads((tmp_path / "runs/reach/mine-s0/config.json").read_text())["settings"]
     assert (settings["width"], settings["gain"]) == (8, 3)
-    code, _, err = run_script("train_policy.py", *options, "mine.gian=3", cwd=tmp_path)
+    code, _, err = run_here("train_policy", *options, "mine.gian=3", cwd=tmp_path)
     assert code == 2
     assert "unknown option 'mine.gian'; " in err
     assert "did you mean 'mine.gain'" in err
@@ -202,7 +202,7 @@ def test_a_kind_that_cannot_be_imported_is_one_line(tmp_path):
 
 
 def test_help_explains_the_options(tmp_path):
-    code, out, _ = run_script("train_policy.py", "--help", cwd=tmp_path)
+    code, out, _ = run_here("train_policy", "--help", cwd=tmp_path)
     assert code == 0
     for word in ("policy", "preset", "resume", "training.*", "task=kitchen-mixed"):
         assert word in out
