@@ -91,10 +91,9 @@ def _fill_with_zeros(
 ) -> Filled:
     began = time.perf_counter()
     usable = usable_command(command, mask, len(mask), space)
-    none = np.zeros(len(mask), bool)
     actions = np.where(usable.mask, usable.command, np.zeros(space.shape, space.dtype).clip(space.low, space.high))
-    invalid = none if usable.invalid is None else usable.invalid
-    return Filled(actions, 1e3 * (time.perf_counter() - began), none, invalid, usable.mask)
+    never = np.zeros(len(mask), bool)
+    return Filled(actions, 1e3 * (time.perf_counter() - began), never, usable.invalid, usable.mask)
 
 
 def _record(

@@ -7,16 +7,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mac_policy.filter.command_space import CommandSpace
-from mac_policy.filter.filler import Filler
-from mac_policy.filter.report import Reporter
-from mac_policy.policies.checkpoint import load_policy
+from mac_policy.filter.completion import Completion, Milliseconds
 from mac_policy.policies.policy import Policy
-from mac_policy.policies.spaces import Spaces, check_same
 
 
 class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -53,6 +48,7 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     ) -> None:
         """policy: a policy made for the environment's spaces, or its folder; the other settings: see `Filler`"""
         settings: dict[str, Any] = {
+            "likelihood": likelihood,
             "temperature": temperature,
             "deterministic": deterministic,
             "max_change": _plain(max_change),
@@ -66,56 +62,34 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             _disable_deepcopy=True,  # the weights are not copied
             policy=policy if isinstance(policy, Policy) else str(policy),
             operator_dims=_plain(operator_dims),
-            likelihood=likelihood,
             **settings,
         )
         gymnasium.Wrapper.__init__(self, env)
-        ready, action_space = ready_policy(policy, env.observation_space, env.action_space)
-        self.commands = CommandSpace(action_space, operator_dims)
-        self.action_space = self.commands.space
-        self.filler = Filler(ready, space=action_space, **settings)
-        self.reporter = Reporter(self.filler, likelihood)
-        self._observation: NDArray[np.float32] | None = None
+        self.completion = Completion(policy, env.observation_space, env.action_space, operator_dims, **settings)
+        self.action_space = self.completion.commands.space
 
     @property
     def counts(self) -> dict[str, int]:
         """Counts of events over all episodes; see `Filler`."""
-        return self.filler.counts
+        return self.completion.filler.counts
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
-            self.filler.seed(seed)
-        self.filler.reset()
-        self.reporter.reset(np.ones(1, bool))
-        self._observation = np.array(observation, np.float32)
+            self.completion.filler.seed(seed)
+        self.completion.begin(np.ones(1, bool))
+        self.completion.observe([observation])
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        if self._observation is None:
-            raise gymnasium.error.ResetNeeded("call reset before the first step")
-        filled = self.filler(self._observation[None], *self.commands.read(action))
-        report = self.reporter.single(filled)
-        observation, reward, terminated, truncated, info = self.env.step(filled.actions[0])
-        self._observation = np.array(observation, np.float32)
+        actions, reports = self.completion(action)
+        report: dict[str, Any] = {name: value if value.ndim else value.item() for name, (value,) in reports.items()}
+        report["fill_ms"] = Milliseconds(report["fill_ms"])
+        observation, reward, terminated, truncated, info = self.env.step(actions[0])
+        self.completion.observe([observation])
         return observation, reward, terminated, truncated, {**info, "action_filter": report}
 
 
-def ready_policy(
-    policy: Policy | str | Path, observation: spaces.Space[Any], action: spaces.Space[Any]
-) -> tuple[Policy, spaces.Box]:
-    """The policy, loaded where a folder is named, and the action space, after a check of the policy's spaces."""
-    if isinstance(observation, spaces.Dict):
-        raise ValueError(
-            f"the observation space is {observation}: wrap the environment in gymnasium.wrappers.FlattenObservation, "
-            "which concatenates the entries"
-        )
-    have = Spaces.of(observation, action)
-    ready = policy if isinstance(policy, Policy) else load_policy(policy)
-    check_same(ready.spaces, have)
-    return ready, have.action
-
-
 def _plain(value: Any) -> Any:
-    """As JSON can hold it, for the environment's spec."""
+    """A value that JSON can hold, for the environment's spec."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

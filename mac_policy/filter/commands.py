@@ -1,12 +1,71 @@
-"""Makes the command of an operator's device usable, so that no input can harm the robot or stop the program."""
+"""Commands of an operator's device: their space, and their usable part.
+
+No input can harm the robot or stop the program.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
+
+from mac_policy.operators.dims import OperatorDims
+
+
+class CommandSpace:
+    """The action space of an operator, and the commands and masks that its actions stand for.
+
+    With fixed dims `space` is the Box of these dims, in the order in which they are listed; with None the operator
+    masks the dims at each step and `space` is Dict(action=Box(n), mask=MultiBinary(n)).
+    """
+
+    def __init__(self, action: spaces.Box, operator_dims: Any, batch: int = 1) -> None:
+        n = action.shape[0]
+        self.batch = batch
+        self.dims = None if operator_dims is None else _fixed(operator_dims, n)
+        columns = np.arange(n) if self.dims is None else np.array(self.dims)
+        dtype: Any = action.dtype.type if action.dtype is not None else np.float32
+        held = spaces.Box(action.low[columns], action.high[columns], dtype=dtype)
+        self.space = spaces.Dict(action=held, mask=spaces.MultiBinary(n)) if self.dims is None else held
+        self._columns = columns
+        self._mask = np.tile(np.isin(np.arange(n), columns), (batch, 1))
+
+    def read(self, action: Any) -> tuple[Any, Any]:
+        """An action of the batched space -> command and mask, (B, n) each; `usable_command` drops what
+        cannot be read."""
+        if self.dims is None:
+            entries = action if isinstance(action, Mapping) else {}
+            return _rows(entries.get("action"), self.batch), _rows(entries.get("mask"), self.batch)
+        held = _rows(action, self.batch)
+        if held.shape != (self.batch, len(self._columns)) or held.dtype.kind not in "fiu":
+            return None, None
+        command = np.zeros(self._mask.shape, held.dtype)
+        command[:, self._columns] = held
+        return command, self._mask
+
+
+def _rows(entry: Any, batch: int) -> NDArray[Any]:
+    """An array with a batch axis, which the action of a single environment lacks."""
+    try:
+        found = np.asarray(entry)
+    except (TypeError, ValueError, RuntimeError):  # lists of different lengths, tensors elsewhere or with a gradient
+        return np.empty(0)
+    return found[None] if batch == 1 and found.ndim == 1 else found
+
+
+def _fixed(operator_dims: Any, action_dim: int) -> list[int]:
+    rule = OperatorDims.parse(operator_dims, action_dim)
+    if rule.fixed is None:
+        raise ValueError(
+            f"operator_dims = {operator_dims!r} changes from episode to episode; use operator_dims=None, with which "
+            "the operator names the held dims at each step"
+        )
+    if not rule.fixed:
+        raise ValueError(f"operator_dims = {operator_dims!r} leaves nothing to command: use the policy alone")
+    return list(rule.fixed)
 
 
 class Usable(NamedTuple):
@@ -16,10 +75,10 @@ class Usable(NamedTuple):
     """(B, n) of the space's dtype, inside the space where `mask` is true."""
     mask: NDArray[np.bool_]
     """(B, n)"""
-    invalid: NDArray[np.bool_] | None
-    """(B,): rows with an unusable part; None without such rows."""
-    clipped: NDArray[np.bool_] | None
-    """(B,): rows with a finite value outside the space; None without such rows."""
+    invalid: NDArray[np.bool_]
+    """(B,): rows with an unusable part."""
+    clipped: NDArray[np.bool_]
+    """(B,): rows with a finite value outside the space."""
 
 
 def usable_command(command: ArrayLike, mask: ArrayLike, batch: int, space: spaces.Box) -> Usable:
@@ -31,22 +90,14 @@ def usable_command(command: ArrayLike, mask: ArrayLike, batch: int, space: space
     values, held = _numbers(command, space), _truths(mask)
     size = (batch, space.shape[0])
     if values is None or held is None or values.shape != size or held.shape != size:
-        return Usable(np.zeros(size, space.dtype), np.zeros(size, bool), np.ones(batch, bool), None)
+        return Usable(np.zeros(size, space.dtype), np.zeros(size, bool), np.ones(batch, bool), np.zeros(batch, bool))
     values = np.where(held, values, 0)
     outside = held > ((values >= space.low) & (values <= space.high))
     if not np.count_nonzero(outside):
-        return Usable(values, held, None, None)
+        return Usable(values, held, np.zeros(batch, bool), np.zeros(batch, bool))
     bad = held & ~np.isfinite(values)
     held = held & ~bad
-    return Usable(np.clip(values, space.low, space.high), held, rows_with(bad), rows_with(outside & ~bad))
-
-
-def rows_with(flags: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    """(B, n) -> the rows (B,) with any true flag; None without such rows."""
-    if not np.count_nonzero(flags):
-        return None
-    rows: NDArray[np.bool_] = np.logical_or.reduce(flags, axis=1)
-    return rows
+    return Usable(np.clip(values, space.low, space.high), held, bad.any(1), (outside & ~bad).any(1))
 
 
 def _numbers(values: ArrayLike, space: spaces.Box) -> NDArray[Any] | None:

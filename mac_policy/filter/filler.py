@@ -18,7 +18,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.checks import check_count, check_positive, is_number
-from mac_policy.filter.commands import Usable, rows_with, usable_command
+from mac_policy.filter.commands import Usable, usable_command
 from mac_policy.filter.deadline import Deadline, Late
 from mac_policy.filter.hand_over import HandOver
 from mac_policy.policies.policy import Policy
@@ -125,19 +125,12 @@ class Filler:
         if self.hand_over is not None:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
         actions = np.where(usable.mask, usable.command, wanted)
-        if self.see_operator and (fallback is not None or self.hand_over is not None):
+        if self.see_operator and (fallback.any() or self.hand_over is not None):
             self._state = self._state.carried_out(actions)  # a blind policy remembers its own: commands stay hidden
         self._last = actions.copy()  # an environment may scale its action in place
-        none = np.zeros(self.batch, bool)
         self.counts["calls"] += 1
-        self.counts["fallback"] += 0 if fallback is None else int(fallback.sum())
-        return Filled(
-            actions,
-            1e3 * (time.perf_counter() - began),
-            none if fallback is None else fallback,
-            none if usable.invalid is None else usable.invalid,
-            usable.mask,
-        )
+        self.counts["fallback"] += int(fallback.sum())
+        return Filled(actions, 1e3 * (time.perf_counter() - began), fallback, usable.invalid, usable.mask)
 
     def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
         """(B,): the policy's log-density of the operator's command in the step just filled, given the observations
@@ -151,33 +144,22 @@ class Filler:
             return np.full(self.batch, np.nan)
         return np.where(filled.fallback, np.nan, found)
 
-    def _wanted(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """(B, n) actions before the command is put in, and the rows (B,) in fallback (None: no row)."""
-        fallback = usable.invalid
-        if fallback is not None:
-            self._note("invalid", fallback, "the operator's command is not finite or has the wrong size")
-        if usable.clipped is not None:
-            self._note(
-                "clipped", usable.clipped, "the operator's command lies outside the action space", "it is clipped"
-            )
-        blind = rows_with(np.isnan(seen))
-        if blind is not None:
-            self._note("blind", blind, "the observation is NaN")
-            seen, fallback = np.where(blind[:, None], 0, seen), _either(fallback, blind)
-        planned = self._planned(seen, usable)
+    def _wanted(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """(B, n) actions before the command is put in, and the rows (B,) in fallback."""
+        self._note("invalid", usable.invalid, "the operator's command is not finite or has the wrong size")
+        self._note("clipped", usable.clipped, "the operator's command lies outside the action space", "it is clipped")
+        blind: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(seen), axis=1)
+        self._note("blind", blind, "the observation is NaN")
+        planned = self._planned(np.where(blind[:, None], 0, seen), usable)
         if planned is None:
             return self._last, np.ones(self.batch, bool)
         inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
-        if (
-            np.count_nonzero(inside == planned) < planned.size
-            and (lost := rows_with(~np.isfinite(planned))) is not None
-        ):
-            self._note("broken", lost, "the policy returned NaN or infinity")
-            fallback = _either(fallback, lost)
-            self._state = self._state.reset(lost)
-        if blind is not None:
-            self._state = self._state.reset(blind)  # the zeros shown in place of the observation are forgotten
-        return (inside if fallback is None else np.where(fallback[:, None], self._last, inside)), fallback
+        broken = ~np.isfinite(planned).all(1)
+        self._note("broken", broken, "the policy returned NaN or infinity")
+        if (forgotten := broken | blind).any():  # also the zeros shown in place of a NaN observation
+            self._state = self._state.reset(forgotten)
+        fallback = usable.invalid | forgotten
+        return np.where(fallback[:, None], self._last, inside), fallback
 
     def _planned(self, seen: NDArray[np.float32], usable: Usable) -> NDArray[Any] | None:
         """(B, n) the policy's answer, or None without one."""
@@ -212,8 +194,9 @@ class Filler:
         self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the last safe action is repeated"
     ) -> None:
         """Count an event's rows, and warn at the first one of its kind."""
-        self.counts[kind] += int(rows.sum())
-        if kind not in self._warned:
+        count = np.count_nonzero(rows)
+        self.counts[kind] += count
+        if count and kind not in self._warned:
             self._warned.add(kind)
             warnings.warn(f"{what}: {then}; reported once, see `counts` for totals", RuntimeWarning, stacklevel=4)
 
@@ -223,10 +206,6 @@ class Filler:
         call = functools.partial(self.policy.step, seen, generator=torch.Generator().manual_seed(0))
         with contextlib.suppress(Exception):
             deadline.ask(call, patient=True)
-
-
-def _either(some: NDArray[np.bool_] | None, others: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return others if some is None else some | others
 
 
 def _resting(rest: ArrayLike | None, low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:

@@ -28,7 +28,7 @@ class HandOver:
         self._fresh = self._fresh | rows[:, None]
 
     def __call__(
-        self, wanted: NDArray[Any], last: NDArray[Any], mask: NDArray[np.bool_], fallback: NDArray[np.bool_] | None
+        self, wanted: NDArray[Any], last: NDArray[Any], mask: NDArray[np.bool_], fallback: NDArray[np.bool_]
     ) -> NDArray[Any]:
         """(B, n) wanted and last actions; rows in fallback (B,) repeat their last action and catch up later."""
         changed = ~self._fresh & (mask != self._mask).any(1, keepdims=True)
@@ -36,8 +36,5 @@ class HandOver:
         self._mask, self._fresh = mask, np.zeros_like(self._fresh)
         limit = self.limit.astype(wanted.dtype)
         moved = np.clip(wanted, last - limit, last + limit)
-        arrived = moved == wanted
-        if fallback is not None:
-            arrived &= ~fallback[:, None]
-        self._behind = behind & ~arrived
+        self._behind = behind & ~((moved == wanted) & ~fallback[:, None])
         return np.where(behind, moved, wanted)

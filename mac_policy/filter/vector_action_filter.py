@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mac_policy.filter.action_filter import ready_policy
-from mac_policy.filter.command_space import CommandSpace
-from mac_policy.filter.filler import Filler
-from mac_policy.filter.report import Reporter
+from mac_policy.filter.completion import Completion
 from mac_policy.policies.policy import Policy
 
 
@@ -45,12 +41,12 @@ class VectorActionFilter(VectorWrapper):
     ) -> None:
         """policy: a policy made for the environments' spaces, or its folder; the other settings: see `Filler`"""
         super().__init__(env)
-        ready, action_space = ready_policy(policy, env.single_observation_space, env.single_action_space)
-        self.commands = CommandSpace(action_space, operator_dims, env.num_envs)
-        self.single_action_space = self.commands.space
-        self.action_space = batch_space(self.commands.space, env.num_envs)
-        self.filler = Filler(
-            ready,
+        self.completion = Completion(
+            policy,
+            env.single_observation_space,
+            env.single_action_space,
+            operator_dims,
+            likelihood,
             env.num_envs,
             temperature=temperature,
             deterministic=deterministic,
@@ -59,57 +55,43 @@ class VectorActionFilter(VectorWrapper):
             see_operator=see_operator,
             rest=rest,
             seed=seed,
-            space=action_space,
         )
-        self.reporter = Reporter(self.filler, likelihood)
+        self.single_action_space = self.completion.commands.space
+        self.action_space = batch_space(self.single_action_space, env.num_envs)
         self.autoreset = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self._observations: NDArray[np.float32] | None = None
         self._ended = np.zeros(env.num_envs, bool)
 
     @property
     def counts(self) -> dict[str, int]:
         """Counts of events over all episodes; see `Filler`."""
-        return self.filler.counts
+        return self.completion.filler.counts
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        rows = np.ones(self.num_envs, bool)
-        if options is not None and "reset_mask" in options:
-            rows = np.array(options["reset_mask"], bool)
+        rows = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)
         observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         first = seed[0] if isinstance(seed, (list, tuple)) else seed
         if first is not None:
-            self.filler.seed(first)
-        self._begin(rows)
+            self.completion.filler.seed(first)
+        self.completion.begin(rows)
         self._ended = self._ended & ~rows
-        self._observations = np.array(observations, np.float32)
+        self.completion.observe(observations)
         return observations, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        if self._observations is None:
-            raise gymnasium.error.ResetNeeded("call reset before the first step")
-        filled = self.filler(self._observations, *self.commands.read(actions))
-        report = self.reporter(filled)
-        observations, rewards, terminations, truncations, info = self.env.step(filled.actions)
+        whole, report = self.completion(actions)
+        observations, rewards, terminations, truncations, info = self.env.step(whole)
         ended = np.asarray(terminations | truncations, bool)
         stepped = np.ones(self.num_envs, bool)
         if self.autoreset is AutoresetMode.NEXT_STEP:  # environments that ended before were reset and not stepped
             stepped = ~self._ended
-            self._begin(self._ended)
+            self.completion.begin(self._ended)
         elif self.autoreset is AutoresetMode.SAME_STEP:
-            self._begin(ended)
+            self.completion.begin(ended)
         self._ended = ended
-        self._observations = np.array(observations, np.float32)
-        return observations, rewards, terminations, truncations, {**info, **_vector_info(report, stepped)}
-
-    def _begin(self, rows: NDArray[np.bool_]) -> None:
-        if rows.any():
-            self.filler.reset(rows)
-            self.reporter.reset(rows)
-
-
-def _vector_info(report: dict[str, NDArray[Any]], stepped: NDArray[np.bool_]) -> dict[str, Any]:
-    """In gymnasium's layout, with "_name" for the environments that have the entry `name`."""
-    entries = {**report, **{f"_{name}": stepped.copy() for name in report}}
-    return {"action_filter": entries, "_action_filter": stepped}
+        # gymnasium's layout: "_name" for the environments that have the entry `name`
+        entries = {**report, **{f"_{name}": stepped.copy() for name in report}}
+        info = {**info, "action_filter": entries, "_action_filter": stepped}
+        self.completion.observe(observations)
+        return observations, rewards, terminations, truncations, info

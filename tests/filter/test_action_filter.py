@@ -224,7 +224,7 @@ def test_it_is_rebuilt_from_its_spec(form, dims, tmp_path):
     again = gymnasium.make(spec)
     assert isinstance(again, ActionFilter)
     assert again.action_space == env.action_space
-    assert (again.filler.temperature, again.filler.hand_over.limit.tolist()) == (0.5, [0.1, 0.2])
+    assert (again.completion.filler.temperature, again.completion.filler.hand_over.limit.tolist()) == (0.5, [0.1, 0.2])
     actions = draws(env, 5)
     one, other = episode(env, actions), episode(again, actions)
     np.testing.assert_array_equal(one[0], other[0])
