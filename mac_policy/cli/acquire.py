@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from mac_policy.cli import benchmark
-from mac_policy.cli.benchmark import read_benchmark
 from mac_policy.cli.command import Command, options_of
 from mac_policy.common.checks import check_choice
 from mac_policy.common.settings import from_mapping
@@ -23,17 +22,12 @@ from mac_policy.training.fabric import make_fabric
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(benchmark.Options):
     """See configs/acquire/_acquire.yaml."""
 
-    benchmark: str
     arms: tuple[str, ...]
-    preset: str
-    seeds: tuple[int, ...] | None
     recipe: str
     target: tuple[int, ...]
-    resume: bool
-    runs: Path
     out: Path
 
 
@@ -48,26 +42,18 @@ def main(config: dict[str, Any]) -> None:
 
 
 def experiment_of(config: Mapping[str, Any]) -> Experiment:
-    options = options_of(Options, config)
+    changes = {key: config[key] for key in ("seeds", "data", "training")}
+    options = options_of(Options, {**config, "sets": None, "name": None, "changes": changes})
     table = check_choice("benchmark", options.benchmark, UCI_SHAPES)
     preset = config["presets"][check_choice("preset", options.preset, config["presets"])]
     names = [field.name for field in fields(AcquisitionSettings)]
     changed = {name: config[name] for name in names if config.get(name) is not None}
-    recipe = read_benchmark(options.recipe)
+    recipe = benchmark.read_benchmark(options.recipe)
     check_table(options.recipe, recipe, table)
-    check_answering(list(options.arms))
-    trained = benchmark.Options(
-        benchmark=options.recipe,
-        preset=options.preset,
-        sets=(table,) if "sets" in recipe else None,
-        arms=options.arms,
-        resume=options.resume,
-        runs=options.runs,
-        name=None,
-        changes={key: config[key] for key in ("seeds", "data", "training")},
-    )
+    check_answering(options.arms)
+    sets = (table,) if "sets" in recipe else None
     return Experiment(
-        benchmark.make(trained, recipe)[0],
+        benchmark.make(replace(options, benchmark=options.recipe, sets=sets), recipe)[0],
         from_mapping(AcquisitionSettings, preset | changed, "settings of acquisition"),
         options.out / f"{table}-{options.preset}",
         options.target,

@@ -6,7 +6,7 @@ import functools
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ class Options:
     resume: bool
     runs: Path
     name: str | int | None
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any]
     """What differs from the benchmark's preset."""
 
 
