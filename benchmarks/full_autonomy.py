@@ -6,8 +6,8 @@
     python benchmarks/full_autonomy.py runs/kitchen-mixed/mac-s* --set noise=episode --set stickiness=1,5
 
 Folders called <name>-s<seed> are the training seeds of one arm. Options with several values are tried in all
-combinations, without training anew. Episode i starts from the same seed for every policy. With --out a run that was
-killed goes on where it stopped.
+combinations, without another training. Episode i starts from the same seed for every policy. With --out an interrupted
+run resumes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mac_policy.common.checks import check_choice
 from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.episode_store import EpisodeStore
-from mac_policy.evaluation.report.summary import difference, summarise
+from mac_policy.evaluation.report.summary import differences, summarise
 from mac_policy.evaluation.report.tables import Grid, interval, reward_table, task_table
 from mac_policy.evaluation.rollout import Results, Rollout, roll_out
 from mac_policy.evaluation.teams import Team
@@ -158,7 +158,7 @@ def measure(jobs: list[Job], options: argparse.Namespace) -> dict[str, Any]:
         "environment": task.identity(),
         "description": task.describe(),
         "arms": {arm: summarise(seeds, task.goals) for arm, seeds in results.items()},
-        "paired": compare(results),
+        "paired": differences(results, next(iter(results))),
     }
 
 
@@ -176,13 +176,6 @@ def roll_out_all(jobs: list[Job], task: Task, options: argparse.Namespace) -> Re
         for arm, seeds in roll_out(rollout, teams, EpisodeStore(options.out), workers=options.workers).items():
             found.setdefault(arm, {}).update(seeds)
     return {arm: dict(sorted(found[arm].items())) for arm in dict.fromkeys(job.arm for job in jobs)}
-
-
-def compare(results: Results) -> dict[str, Any]:
-    """Each arm minus the first, on the training seeds and episodes they share."""
-    first, *others = results
-    gaps = {f"{other} - {first}": difference(results[other], results[first]) for other in others}
-    return {name: gap for name, gap in gaps.items() if gap is not None}
 
 
 def show(record: dict[str, Any]) -> None:

@@ -1,12 +1,13 @@
-"""How well and how fast the Imputer fills holes, beside scikit-learn's imputers, and its time on a larger table.
+"""Error and speed of the Imputer and of scikit-learn's imputers on tables with missing values.
 
     python benchmarks/imputers.py
 
-Real tables (energy, yacht, concrete): for each seed a split of the rows and, for each share, holes at random in the
-training and the test rows; every imputer is fitted on the holed training rows and fills the holed test rows. The same
-splits and holes for all of them, so that differences are paired. NRMSE: the root of the mean squared error of what was
-hidden, each column divided by its standard deviation in the training rows. Time: a made table of 10,000 x 20 with 30%
-missing; asked for are 120 s to fit and 10 s to transform. What is there in the output folder is not measured again.
+Error: on real tables (energy, yacht, concrete), for each seed a split of the rows and, for each share, values of the
+training and the test rows removed at random. Every imputer is fitted on the incomplete training rows and fills in the
+incomplete test rows. All imputers get the same splits and the same missing values, so that differences are paired.
+NRMSE: the root of the mean squared error of the removed values, each column divided by its standard deviation in the
+training rows. Speed: a synthetic table of 10,000 x 20 with 30% missing; the target is at most 120 s to fit and at most
+10 s to transform. Measurements that the output folder already holds are not repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rich.table import Table
 
 try:
     import sklearn
-    from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (it makes the next line possible)
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (enables the next import)
     from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 except ModuleNotFoundError:
     sys.exit("error: this compares with scikit-learn: pip install mac-policy[sklearn]")
@@ -48,18 +49,20 @@ IMPUTERS: dict[str, Callable[[int], Any]] = {
     "KNNImputer": lambda seed: KNNImputer(n_neighbors=5),
     "mean": lambda seed: SimpleImputer(),
 }
-ASKED_SECONDS = {"fit": 120.0, "transform": 10.0}
+TARGET_SECONDS = {"fit": 120.0, "transform": 10.0}
+"""Maximum seconds for the large table."""
 
 
 def holes(shape: tuple[int, ...], share: float, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Where values are hidden: each with this probability, but at least one of each column stays."""
+    """The values to remove: each with probability `share`, but at least one value of each column stays."""
     hidden = generator.random(shape) < share
     hidden[generator.integers(shape[0], size=shape[1]), np.arange(shape[1])] = False
     return hidden
 
 
 def measure(imputer: Any, train: Floats, test: Floats, hidden: NDArray[np.bool_]) -> dict[str, Any]:
-    """Squared errors of the rows of a holed test table, (R,) their sums and counts; and the seconds."""
+    """Fit on `train` and fill in `test` without its `hidden` values: for each row (R,) the sum of squared errors and
+    the number of hidden values, and the seconds."""
     began = time.perf_counter()
     imputer.fit(train)
     fitted = time.perf_counter()
@@ -75,7 +78,7 @@ def measure(imputer: Any, train: Floats, test: Floats, hidden: NDArray[np.bool_]
 
 
 def compare(name: str, share: float, seeds: Sequence[int], root: Path | None, folder: Path) -> dict[str, Any]:
-    """All imputers on a table: what was measured, by imputer and seed, and what it comes to."""
+    """The errors and times of all imputers on a table, over seeds."""
     found: dict[str, list[dict[str, Any]]] = {imputer: [] for imputer in IMPUTERS}
     for seed in seeds:
         rows = load_rows(name, root, split=seed)
@@ -91,7 +94,7 @@ def compare(name: str, share: float, seeds: Sequence[int], root: Path | None, fo
 
 
 def facts_of(imputer: Any) -> dict[str, Any]:
-    """What decides the numbers of an imputer, besides the table: its settings, what it is made of and the threads."""
+    """Everything besides the table that an imputer's numbers depend on: settings, versions, threads."""
     return {
         "imputer": type(imputer).__name__,
         "settings": {name: repr(value) for name, value in imputer.get_params().items()},
@@ -109,7 +112,8 @@ def _kept_or(path: Path, facts: Mapping[str, Any], measured: Callable[[], dict[s
 
 
 def summarised(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """NRMSE and seconds of each imputer; the mean squared error of the first paired with each of the others'."""
+    """NRMSE and seconds of each imputer, and the paired differences in mean squared error between the first imputer and
+    each other one."""
     errors = {imputer: [_spread(one) for one in of_seeds] for imputer, of_seeds in found.items()}
     first, *others = errors
     return {
@@ -130,7 +134,8 @@ def summarised(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, An
 
 
 def _spread(measured: Mapping[str, Any]) -> Floats:
-    """Numbers of the rows whose mean is the mean squared error of what was hidden, and whose spread is its spread."""
+    """(R,): linearised contributions of the rows, whose mean is the mean squared error of the hidden values and whose
+    spread is its spread."""
     squared, hidden = np.array(measured["squared"]), np.array(measured["hidden"], np.float64)
     ratio = squared.sum() / hidden.sum()
     found: Floats = ratio + (squared - ratio * hidden) / hidden.mean()
@@ -148,7 +153,7 @@ def _rooted(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def large_table(rows: int, columns: int, generator: np.random.Generator) -> Floats:
-    """Columns that depend on four hidden numbers, half of them not linearly."""
+    """Columns that depend on four latent variables, half of them nonlinearly."""
     hidden = generator.normal(size=(rows, 4))
     table = hidden @ generator.normal(size=(4, columns)) + 0.3 * generator.normal(size=(rows, columns))
     table[:, ::2] = np.sin(table[:, ::2]) * 3
@@ -156,7 +161,7 @@ def large_table(rows: int, columns: int, generator: np.random.Generator) -> Floa
 
 
 def time_large(rows: int, columns: int, share: float, folder: Path) -> dict[str, Any]:
-    """Seconds of a fit and a transform of one table, and the error in it, for every imputer."""
+    """Seconds to fit and to transform one table, and the error, for every imputer."""
     generator = np.random.default_rng(0)
     table = large_table(rows, columns, generator)
     table = (table - table.mean(0)) / table.std(0)
@@ -171,7 +176,7 @@ def time_large(rows: int, columns: int, share: float, folder: Path) -> dict[str,
         )
         found[imputer] = {key: one[key] for key in ("fit_seconds", "transform_seconds")}
         found[imputer]["nrmse"] = float(np.sqrt(np.sum(one["squared"]) / np.sum(one["hidden"])))
-    return {**facts, "asked_seconds": ASKED_SECONDS, "imputers": found}
+    return {**facts, "target_seconds": TARGET_SECONDS, "imputers": found}
 
 
 def results_table(record: Mapping[str, Any]) -> Table:
@@ -204,7 +209,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--root", type=existing_folder, help="folder with the tables [$MAC_DATA]")
     parser.add_argument("--threads", type=whole(1), default=2)
     parser.add_argument(
-        "--large", nargs=2, type=whole(0), default=[10_000, 20], help="rows, columns; 0 0: not measured"
+        "--large",
+        nargs=2,
+        type=whole(0),
+        default=[10_000, 20],
+        help="rows and columns of the large table; 0 0 skips it",
     )
     parser.add_argument("--out", type=Path, default=Path("runs/imputers"))
     options = parser.parse_args(arguments)

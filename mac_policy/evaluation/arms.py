@@ -83,12 +83,6 @@ class Runs:
         folder = self.run_folder(run, seed)
         return (folder / CONFIG).exists() and bool(read_config(folder)["training"].get("finished", True))
 
-    def kind(self, run: str) -> str:
-        """The kind of policy of these runs."""
-        if run in POLICIES:
-            return run
-        return str(read_config(next(self.folder.glob(f"{run}-s*")))["policy"])
-
     def policy(self, run: str, seed: int) -> SavedPolicy:
         folder = self.run_folder(run, seed)
         known = read_config(folder)["settings"]
@@ -140,18 +134,12 @@ def make_teams(
     return teams
 
 
-def needed(
-    arms: Sequence[ArmName], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice
-) -> list[tuple[str, int]]:
-    """Run and seed of every policy that the arms need."""
-    operators = [("bc", seed) for seed in training_seeds if operator.needs_policy and any(a.shared for a in arms)]
-    fillers = [(a.run, runs.filler_seed(a.run, seed)) for seed in training_seeds for a in arms if a.run is not None]
-    return list(dict.fromkeys(operators + fillers))
-
-
 def check_trained(arms: Sequence[ArmName], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice) -> None:
     """CheckpointError with the commands that train what is missing."""
-    missing = [entry for entry in needed(arms, training_seeds, runs, operator) if not runs.is_trained(*entry)]
+    commanded = operator.needs_policy and any(arm.shared for arm in arms)
+    needed = [("bc", seed) for seed in training_seeds if commanded]
+    needed += [(a.run, runs.filler_seed(a.run, seed)) for seed in training_seeds for a in arms if a.run is not None]
+    missing = [entry for entry in dict.fromkeys(needed) if not runs.is_trained(*entry)]
     if not missing:
         return
     names = ", ".join(f"{runs.names.get(run, run)}-s{seed}" for run, seed in missing)
@@ -168,7 +156,8 @@ def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
         if run in ("bc", "mac") and run not in runs.names:
             wanted.setdefault("", set()).add(seed - FILLER_SEED if run == "bc" and seed >= FILLER_SEED else seed)
         else:
-            name, kind = runs.names.get(run, run), runs.kind(run)
+            name = runs.names.get(run, run)
+            kind = run if run in POLICIES else read_config(next(runs.folder.glob(f"{run}-s*")))["policy"]
             wanted.setdefault(f" policy={kind}" + (f" name={name}" if name != kind else ""), set()).add(seed)
     where = "" if runs.root == Path("runs") else f" runs={runs.root}"
     return [
@@ -181,8 +170,8 @@ def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
 def datasets(teams: Sequence[Team]) -> list[dict[str, Any]]:
     """The data sets that the policies of the teams are trained on, each once."""
     folders = {policy.folder for team in teams for policy in policies_of(team)}
-    found = {str(data.get("sha256")): data for data in (read_config(f)["dataset"] for f in sorted(folders))}
-    return list(found.values())
+    found = [read_config(folder)["dataset"] for folder in sorted(folders)]
+    return list({str(data.get("sha256")): data for data in found}.values())
 
 
 def policies_of(team: Team) -> list[SavedPolicy]:

@@ -210,9 +210,7 @@ def described(dataset: Mapping[str, Any]) -> str:
 
 def slug(dims: str) -> str:
     """A folder name for a specification of dims: [0,2,4,8] becomes 0248, no dims none."""
-    if "random" in dims:
-        return dims
-    if dims == "0":
-        return "none"
+    if "random" in dims or dims == "0":
+        return "none" if dims == "0" else dims
     numbers = dims.strip("[]").split(",")
     return ("" if all(len(number) == 1 for number in numbers) else "-").join(numbers)

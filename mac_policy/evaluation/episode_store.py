@@ -57,9 +57,7 @@ class EpisodeStore:
         if not self.path.exists():
             return []
         lines = self.path.read_text(errors="replace").splitlines()
-        if keys is not None:
-            lines = [line for line in lines if any(key in line[:LONGEST_KEY] for key in keys)]
-        found = [_parse(line) for line in lines]
+        found = [_parse(line) for line in lines if keys is None or any(key in line[:LONGEST_KEY] for key in keys)]
         return [record for record in found if record is not None and (keys is None or record.key in keys)]
 
     def append(self, records: Iterable[EpisodeRecord]) -> None:

@@ -11,9 +11,9 @@ from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.comparison import Comparison, slug
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.group import FILMED
-from mac_policy.evaluation.report.film import Scene, write_film
-from mac_policy.evaluation.report.record import compare, grids, notes, overview_grids, write_pages, write_table
-from mac_policy.evaluation.report.tables import Grid
+from mac_policy.evaluation.report.film import write_film
+from mac_policy.evaluation.report.summary import compare
+from mac_policy.evaluation.report.tables import Grid, grids, notes, overview_grids, write_pages, write_table
 from mac_policy.evaluation.rollout import Results, outdated, roll_out
 from mac_policy.tasks import TaskEnvironment
 
@@ -25,7 +25,6 @@ Say = Callable[[str | Grid], None]
 
 def measure(comparison: Comparison, say: Say) -> Path:
     """Roll out what is missing, show and write the results; the path of results.json."""
-    comparison.out.mkdir(parents=True, exist_ok=True)
     everyone = [team for teams in comparison.teams.values() for team in teams]
     for arm, count in outdated(comparison.rollout, everyone, EpisodeStore(comparison.out)).items():
         say(f"{count} stored episodes of {arm} are of other weights, settings, versions or code and do not count.")
@@ -75,10 +74,8 @@ def write_overview(comparison: Comparison, records: Mapping[str, Mapping[str, An
     for grid in found:
         say(grid)
     say(f"table: {write_table(comparison.out, comparison.title(dims), facts, found, notes(first))}")
-    parts = {
-        dims: {key: record[key] for key in ("arms", "paired", "best_alone", "operator")}
-        for dims, record in records.items()
-    }
+    own = ("arms", "paired", "best_alone", "operator")
+    parts = {dims: {key: record[key] for key in own} for dims, record in records.items()}
     head = {key: first[key] for key in ("dataset", "task", "start", "environment", "decoding", "max_change")}
     record = run_record(comparison.settings.seed) | head | {"by_operator_dims": parts}
     return write_json(comparison.out / "results.json", record)
@@ -89,20 +86,17 @@ def film(
 ) -> dict[str, Any] | None:
     """Film the first episode of each arm's first training seed, unless `before` describes the same film. With
     video='auto', an environment that cannot be drawn is reported and None is returned."""
-    scenes = [Scene(arm, next(iter(seeds.values()))[FILMED]) for arm, seeds in results.items()]
+    scenes = {arm: next(iter(seeds.values()))[FILMED] for arm, seeds in results.items()}
     path = folder / "video.mp4"
-    made = {"path": str(path), "episodes": {scene.title: f"{scene.record.key}-{FILMED}" for scene in scenes}}
+    made = {"path": str(path), "episodes": {arm: f"{record.key}-{FILMED}" for arm, record in scenes.items()}}
     if made != before or not path.exists():
         say("drawing the video (video=false skips it) ...")
-        task, workers = comparison.task, comparison.settings.workers
         try:
-            drawn = TaskEnvironment(task, FILM_SIZE)
-            write_film(path, scenes, drawn, every=task.film_every, fps=task.film_fps, workers=workers)
+            write_film(path, scenes, TaskEnvironment(comparison.task, FILM_SIZE), comparison.settings.workers)
         except (OSError, ImportError) as error:
             if comparison.settings.video is True:
                 raise
             say(f"no video: {error}")
             return None
-    say(f"video: {path}")
-    say(f"still: {path.with_suffix('.png')}")
+    say(f"video: {path}\nstill: {path.with_suffix('.png')}")
     return made

@@ -9,11 +9,10 @@ import pytest
 from envs.fork.task import ForkTask
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
 from mac_policy.evaluation.group import Job, run_job
-from mac_policy.evaluation.report.drawing import OPERATOR, POLICY, draw_commands
 from mac_policy.evaluation.report.figures import reward_figure, task_figure
-from mac_policy.evaluation.report.film import Scene, render_scene, tile, write_film
-from mac_policy.evaluation.report.record import compare, grids, notes, write_pages
-from mac_policy.evaluation.report.summary import best_arm, difference, differences, summarise
+from mac_policy.evaluation.report.film import OPERATOR, POLICY, draw_commands, render_scene, tile, write_film
+from mac_policy.evaluation.report.summary import best_arm, compare, difference, differences, summarise
+from mac_policy.evaluation.report.tables import grids, notes, write_pages
 from mac_policy.tasks import TaskEnvironment
 from tests.evaluation.fork_runs import rollout, save_all, teams
 
@@ -169,20 +168,23 @@ def test_panels_of_different_lengths_stand_still_at_their_end():
     assert set(np.unique(film[4])) == {20, 30, 255}
 
 
+class Faster(ForkTask):
+    film_every = 4
+
+
 def test_the_film_shows_one_episode_of_each_arm(tmp_path):
     runs = save_all(tmp_path)
     what = rollout(1, 1)
-    scenes = [
-        Scene(team.arm, run_job(what, Job(team, "0", 0, 1))[0]) for team in teams(runs, "operator+mac", "mac", "zeros")
-    ]
+    scenes = {team.arm: run_job(what, Job(team, "0", 0, 1))[0] for team in teams(runs, "operator+mac", "mac", "zeros")}
     drawn = TaskEnvironment(ForkTask(), size=240)
-    panel = render_scene(drawn, 1, scenes[0])
-    assert len(panel) == scenes[0].record.steps
-    assert len(render_scene(drawn, 4, scenes[0])) == math.ceil((scenes[0].record.steps - 1) / 4) + 1
-    path, still = write_film(tmp_path / "video.mp4", scenes, drawn, fps=4)
+    title, panel = render_scene(drawn, ("operator+mac", scenes["operator+mac"]))
+    assert (title, len(panel)) == ("operator+mac", scenes["operator+mac"].steps)
+    _, fewer = render_scene(TaskEnvironment(Faster(), size=240), ("operator+mac", scenes["operator+mac"]))
+    assert len(fewer) == math.ceil((scenes["operator+mac"].steps - 1) / 4) + 1
+    path, still = write_film(tmp_path / "video.mp4", scenes, drawn)
     film = iio.imread(path)
     assert iio.imread(still).shape == film.shape[1:]
-    assert film.shape[0] >= max(scene.record.steps for scene in scenes)
+    assert film.shape[0] >= max(record.steps for record in scenes.values())
     colours = film[0].reshape(-1, 3).astype(int)
     for colour in (OPERATOR, POLICY):
         assert (abs(colours - colour).sum(1) < 60).sum() > 50  # the legend at least

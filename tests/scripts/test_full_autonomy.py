@@ -44,7 +44,7 @@ def test_arms_are_the_policies_and_their_variants_over_training_seeds(runs):
     assert [len(rewards) for rewards in mac["rewards"]] == [7, 7]
     low, high = mac["ci95"]
     assert low <= mac["reward_mean"] <= high
-    assert "mac,decode=mode - bc" in record["paired"]
+    assert "bc - mac,decode=mode" in record["paired"]
     assert record["dataset"]["source"] == "scripted"
     assert out.splitlines()[-1] == "out/results.json"
 

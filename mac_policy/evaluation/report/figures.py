@@ -18,8 +18,7 @@ SHARED, ALONE, CONTROL = "tab:blue", "tab:orange", "0.55"
 
 def reward_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float | None = None) -> Figure:
     """Mean reward of each arm with its 95% interval; dots are training seeds. `best`: the highest reward possible."""
-    figure = _figure(7.0, 1.2 + 0.42 * len(arms))
-    axes = figure.add_subplot()
+    figure, axes = _figure(7.0, 1.2 + 0.42 * len(arms), title)
     for place, (name, arm) in enumerate(arms.items()):
         low, high = arm["ci95"] or [arm["reward_mean"]] * 2
         axes.barh(place, arm["reward_mean"], height=0.62, color=colour_of(name), alpha=0.75)
@@ -37,16 +36,13 @@ def reward_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float
     axes.invert_yaxis()
     most = best or max(end for arm in arms.values() for end in (*(arm["ci95"] or ()), arm["reward_mean"]))
     axes.set(xlim=(0, 1.08 * (most or 1.0)), xlabel="reward per episode, mean and 95% interval")
-    axes.set_title(title, fontsize=10, loc="left")
-    _plain(axes)
     return figure
 
 
 def task_figure(arms: Mapping[str, Mapping[str, Any]], title: str) -> Figure:
     """The share of episodes in which each arm does each task, with its 95% interval."""
     tasks = list(dict.fromkeys(task for arm in arms.values() for task in arm["per_task"])) or ["nothing"]
-    figure = _figure(max(6.0, 1.6 + 0.24 * len(tasks) * len(arms)), 3.6)
-    axes = figure.add_subplot()
+    figure, axes = _figure(max(6.0, 1.6 + 0.24 * len(tasks) * len(arms)), 3.6, title)
     width = 0.84 / len(arms)
     shades = _shades(list(arms))
     for i, (name, arm) in enumerate(arms.items()):
@@ -58,8 +54,6 @@ def task_figure(arms: Mapping[str, Mapping[str, Any]], title: str) -> Figure:
     axes.set_xticks(range(len(tasks)), tasks)
     axes.set(ylim=(0, 1.02), ylabel="share of episodes")
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set_title(title, fontsize=10, loc="left")
-    _plain(axes)
     figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     return figure
 
@@ -76,11 +70,8 @@ def _shades(names: Sequence[str]) -> list[NDArray[np.float64]]:
     from matplotlib.colors import to_rgb
 
     colours = [colour_of(name) for name in names]
-    shades = []
-    for i, colour in enumerate(colours):
-        step, of = colours[:i].count(colour), colours.count(colour)
-        shades.append(np.array(to_rgb(colour)) * (1 - 0.6 * step / of) + 0.6 * step / of)
-    return shades
+    paler = [0.6 * colours[:i].count(colour) / colours.count(colour) for i, colour in enumerate(colours)]
+    return [np.array(to_rgb(colour)) * (1 - share) + share for colour, share in zip(colours, paler, strict=True)]
 
 
 def _share(arm: Mapping[str, Any], task: str) -> tuple[float, float, float]:
@@ -88,15 +79,11 @@ def _share(arm: Mapping[str, Any], task: str) -> tuple[float, float, float]:
     return (found["rate"], *found["ci95"]) if found else (0.0, 0.0, 0.0)
 
 
-def _plain(axes: Axes) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _figure(width: float, height: float, title: str) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes

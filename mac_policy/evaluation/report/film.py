@@ -7,11 +7,11 @@ episodes.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from mac_policy.common.processes import map_processes
 from mac_policy.evaluation.episode_store import EpisodeRecord
-from mac_policy.evaluation.report.drawing import HEADER, draw_commands, text_image
 from mac_policy.tasks.task import TaskEnvironment
 
 Frames = NDArray[np.uint8]
@@ -28,66 +27,50 @@ STILL_SECONDS = 2.0
 """Duration of the still picture at the end."""
 BLOCK = 16
 """Video encoders require sides that are multiples of this."""
-
-
-class Scene(NamedTuple):
-    """An arm's filmed episode."""
-
-    title: str
-    record: EpisodeRecord
+HEADER, BARS, LABELS = 22, 44, 16
+"""Heights in pixels."""
+WIDEST = 40
+"""Maximum width of a bar in pixels."""
+OPERATOR, POLICY = (230, 120, 0), (60, 110, 190)
+"""Colours of dims that are commanded and of dims that are filled in."""
 
 
 def write_film(
-    path: Path,
-    scenes: Sequence[Scene],
-    make_env: TaskEnvironment,
-    *,
-    every: int = 1,
-    fps: float = 12,
-    workers: int = 1,
+    path: Path, scenes: Mapping[str, EpisodeRecord], make_env: TaskEnvironment, workers: int = 1
 ) -> list[Path]:
     """Write an mp4 of all scenes side by side, and its middle frame as a png; returns both paths.
 
+    scenes: the filmed episode of each arm, by its title
     make_env: makes environments that can be drawn
-    every: steps from one frame to the next
     """
     import imageio.v3 as iio
 
-    render = functools.partial(render_scene, make_env, every)
-    jobs = list(enumerate(scenes))
-    with closing(map_processes(functools.partial(_numbered, render), jobs, workers)) as finished:
-        panels = [frames for _, frames in sorted(finished, key=lambda found: found[0])]
+    render = functools.partial(render_scene, make_env)
+    with closing(map_processes(render, list(scenes.items()), workers)) as finished:
+        panels = dict(finished)
     path.parent.mkdir(parents=True, exist_ok=True)
-    frames = tile(panels)
+    frames, fps = tile([panels[title] for title in scenes]), make_env.task.film_fps
     still = np.repeat(frames[-1:], max(1, round(STILL_SECONDS * fps)), axis=0)
     iio.imwrite(path, np.concatenate([frames, still]), fps=fps, macro_block_size=BLOCK)
     iio.imwrite(path.with_suffix(".png"), frames[len(frames) // 2])
     return [path, path.with_suffix(".png")]
 
 
-def _numbered(render: functools.partial[Frames], job: tuple[int, Scene]) -> tuple[int, Frames]:
-    number, scene = job
-    return number, render(scene)
-
-
-def render_scene(make_env: TaskEnvironment, every: int, scene: Scene) -> Frames:
-    """The frames of an episode, with a header above and the action below, (T, height, width, 3)."""
-    env = make_env()
-    try:
+def render_scene(make_env: TaskEnvironment, scene: tuple[str, EpisodeRecord]) -> tuple[str, Frames]:
+    """The title and the frames of an episode, a header above and the action below, (T, height, width, 3)."""
+    title, record = scene
+    with closing(make_env()) as env:
         space = env.action_space
         if not isinstance(space, spaces.Box):
             raise ValueError(f"only a Box of actions can be drawn, the environment has {space}")
-        env.reset(seed=scene.record.seed)
+        env.reset(seed=record.seed)
         reward, frames = 0.0, []
-        steps = list(zip(scene.record.actions, scene.record.masks, strict=True))
-        for step, (action, mask) in enumerate(steps):
+        for step, (action, mask) in enumerate(zip(record.actions, record.masks, strict=True)):
             _, gained, *_ = env.step(np.array(action, space.dtype))
             reward += float(gained)
-            if step % every == 0 or step == len(steps) - 1:
-                frames.append(_panel(np.asarray(env.render()), scene.title, reward, action, mask, space))
-        return np.stack(frames)
-    finally:
-        env.close()
+            if step % make_env.task.film_every == 0 or step == len(record.actions) - 1:
+                frames.append(_panel(np.asarray(env.render()), title, reward, action, mask, space))
+    return title, np.stack(frames)
 
 
 def _panel(picture: Frames, title: str, reward: float, action: Sequence[float], mask: str, space: spaces.Box) -> Frames:
@@ -110,3 +93,48 @@ def tile(panels: Sequence[Frames], gap: int = 4) -> Frames:
         still = np.repeat(panel[-1:], length - len(panel), axis=0)
         film[:, top : top + high, left : left + wide] = np.concatenate([panel, still])
     return film
+
+
+@functools.lru_cache(maxsize=512)
+def text_image(text: str, width: int, height: int, size: float = 9.0, middle: bool = False) -> NDArray[np.uint8]:
+    """(height, width, 3) black text on white."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor="white")
+    canvas = FigureCanvasAgg(figure)
+    figure.text(0.5 if middle else 4 / width, 0.5, text, va="center", ha="center" if middle else "left", fontsize=size)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    drawn = np.asarray(canvas.buffer_rgba())[:height, :width, :3]  # type: ignore[no-untyped-call]
+    image = np.full((height, width, 3), 255, np.uint8)
+    image[: drawn.shape[0], : drawn.shape[1]] = drawn
+    return image
+
+
+def draw_commands(share: NDArray[np.floating], held: Sequence[bool], width: int) -> NDArray[np.uint8]:
+    """A bar for each dim of the action, with its number below, (BARS + 2 LABELS, width, 3).
+
+    share: (n,) position in the range of each dim, in [0, 1]; bars start from the middle
+    held: dims that the operator holds, which are orange
+    """
+    image = np.full((BARS + 2 * LABELS, width, 3), 255, np.uint8)
+    edges = np.linspace(0, width, len(held) + 1).astype(int)
+    half = min(WIDEST, int(edges[1]) - 6) // 2
+    for dim, (left, right) in enumerate(itertools.pairwise(edges.tolist())):
+        end = round((1 - float(np.clip(share[dim], 0, 1))) * (BARS - 1))
+        top, bottom = sorted((BARS // 2, end))
+        place = (left + right) // 2
+        image[top : bottom + 1, place - half : place + half] = OPERATOR if held[dim] else POLICY
+        image[BARS : BARS + LABELS, left:right] = text_image(str(dim), right - left, LABELS, 8.0, middle=True)
+    image[BARS // 2] = 0
+    image[BARS + LABELS :] = _legend(width)
+    return image
+
+
+@functools.lru_cache(maxsize=8)
+def _legend(width: int) -> NDArray[np.uint8]:
+    image = np.full((LABELS, width, 3), 255, np.uint8)
+    for left, colour, text in ((4, OPERATOR, "operator"), (width // 2, POLICY, "filled in")):
+        image[4:12, left : left + 8] = colour
+        image[:, left + 10 : width // 2 + left - 4] = text_image(text, width // 2 - 14, LABELS, 8.0)
+    return image

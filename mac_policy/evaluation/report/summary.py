@@ -14,6 +14,19 @@ from mac_policy.evaluation.rollout import Results
 
 Seeds = dict[int | None, list[EpisodeRecord]]
 """An arm's episodes by training seed; the only key is None where nothing in the arm is trained."""
+REFERENCE = "operator+mac"
+"""The arm that is compared with each other arm."""
+
+
+def compare(results: Results, tasks: Sequence[str], alone: Sequence[str] = ()) -> dict[str, Any]:
+    """The summary of each arm, the paired differences between the reference arm (operator+mac, otherwise the first) and
+    each other arm, and the best of the arms `alone`, in which no operator acts."""
+    reference = REFERENCE if REFERENCE in results else next(iter(results))
+    return {
+        "arms": {arm: summarise(seeds, tasks) for arm, seeds in results.items()},
+        "paired": differences(results, reference),
+        "best_alone": best_arm(results, alone),
+    }
 
 
 def summarise(seeds: Seeds, tasks: Sequence[str] = ()) -> dict[str, Any]:
@@ -60,8 +73,8 @@ def per_task(seeds: Sequence[Sequence[EpisodeRecord]], tasks: Sequence[str] = ()
 def latency(episodes: Sequence[EpisodeRecord]) -> dict[str, float]:
     """Percentiles over steps of the time of a fill-in call, and the number of environments that a call serves."""
     times = np.concatenate([np.asarray(record.fill_ms) for record in episodes])
-    found = {f"p{q}": float(np.percentile(times, q)) for q in (50, 95, 99)}
-    return found | {"batch": max(record.group[1] for record in episodes)}
+    batch = {"batch": max(record.group[1] for record in episodes)}
+    return {f"p{q}": float(np.percentile(times, q)) for q in (50, 95, 99)} | batch
 
 
 def difference(first: Seeds, second: Seeds) -> dict[str, Any] | None:

@@ -1,13 +1,17 @@
-"""Tables of results, with the same cells on the screen and in Markdown."""
+"""Tables and notes of a comparison, with the same cells on the screen and in Markdown, and the pages that hold them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
+
+from mac_policy.common.statistics import SEEDS
+from mac_policy.evaluation.report.figures import reward_figure, task_figure
 
 
 class Grid(NamedTuple):
@@ -32,33 +36,33 @@ class Grid(NamedTuple):
         return "\n".join([f"**{self.title}**", "", *lines, ""])
 
 
-def reward_table(arms: Mapping[str, Mapping[str, Any]], title: str = "Reward") -> Grid:
-    """Mean reward of each arm with its standard error and interval, the mean of each training seed, fill-in time."""
+def reward_table(arms: Mapping[str, Mapping[str, Any]]) -> Grid:
+    """Mean reward of each arm with its standard error and interval, the mean of each training seed, and the median and
+    the 95th percentile of the fill-in time."""
     several = any(len(arm["seed_means"]) > 1 for arm in arms.values())
     header = ("arm", "reward", "95% interval", *(["each seed"] if several else []), "fill-in, ms")
     rows = []
     for name, arm in arms.items():
         each = [" ".join(f"{mean:.2f}" for mean in arm["seed_means"])] if several else []
-        rows.append((name, with_error(arm), interval(arm["ci95"]), *each, milliseconds(arm["latency_ms"])))
-    return Grid(title, header, tuple(rows))
+        time = "{p50:.1f} / {p95:.1f}".format(**arm["latency_ms"])
+        rows.append((name, with_error(arm), interval(arm["ci95"]), *each, time))
+    return Grid("Reward", header, tuple(rows))
 
 
-def task_table(
-    arms: Mapping[str, Mapping[str, Any]], title: str = "Share of episodes in which each goal is completed"
-) -> Grid:
+def task_table(arms: Mapping[str, Mapping[str, Any]]) -> Grid:
     """How often each arm completes each goal."""
     tasks = list(dict.fromkeys(task for arm in arms.values() for task in arm["per_task"]))
     rows = [
         (name, *(f"{arm['per_task'][task]['rate']:.0%}" if task in arm["per_task"] else "0%" for task in tasks))
         for name, arm in arms.items()
     ]
-    return Grid(title, ("arm", *tasks), tuple(rows))
+    return Grid("Share of episodes in which each goal is completed", ("arm", *tasks), tuple(rows))
 
 
-def difference_table(paired: Mapping[str, Mapping[str, Any]], title: str = "Paired differences in reward") -> Grid:
+def difference_table(paired: Mapping[str, Mapping[str, Any]]) -> Grid:
     """Each difference with its interval, and whether it shows that the arms differ: zero lies outside the interval."""
     rows = [(name, f"{gap['mean']:+.2f}", interval(gap["ci95"], "+"), verdict(gap)) for name, gap in paired.items()]
-    return Grid(title, ("difference", "reward", "95% interval", "differ"), tuple(rows))
+    return Grid("Paired differences in reward", ("difference", "reward", "95% interval", "differ"), tuple(rows))
 
 
 def overview_table(
@@ -84,10 +88,72 @@ def interval(ends: Sequence[float] | None, sign: str = "") -> str:
 
 
 def verdict(gap: Mapping[str, Any]) -> str:
-    ends = gap["ci95"]
-    return "not shown" if ends is None or ends[0] <= 0 <= ends[1] else "yes"
+    return "not shown" if gap["ci95"] is None or gap["ci95"][0] <= 0 <= gap["ci95"][1] else "yes"
 
 
-def milliseconds(latency: Mapping[str, float]) -> str:
-    """Median and 95th percentile."""
-    return f"{latency['p50']:.1f} / {latency['p95']:.1f}"
+def grids(record: Mapping[str, Any]) -> list[Grid]:
+    """The tables of one comparison."""
+    found = [reward_table(record["arms"]), task_table(record["arms"])]
+    if record["paired"]:
+        best = record["best_alone"]
+        marked = {
+            f"{name} (the best policy alone)" if best and name.endswith(f" - {best}") else name: gap
+            for name, gap in record["paired"].items()
+        }
+        found.append(difference_table(marked))
+    return found
+
+
+def notes(record: Mapping[str, Any]) -> list[str]:
+    """Sentences that a reader of the tables needs."""
+    arms = record["arms"].values()
+    found = ["Reward: goals completed per episode. ±: standard error of the mean. Intervals: Student's t."]
+    if any(len(arm["training_seeds"]) == 1 for arm in arms):
+        found.append(
+            "One training seed: ± and intervals are over the episodes of this one training and do not cover another "
+            "training (use training_seeds=[0,1,2,3,4])."
+        )
+    else:
+        others = [name for name, arm in record["arms"].items() if arm["se_over"] != SEEDS]
+        but = f" (over episodes for {', '.join(others)}: untrained, or equal for all training seeds)" if others else ""
+        found.append(f"± and intervals are over training seeds{but}.")
+    found.append("Two arms differ if zero lies outside the 95% interval of their paired difference.")
+    if record["best_alone"]:
+        found.append("The best policy alone is selected on these episodes, so its mean is biased upwards.")
+    steps = {name: arm["fallback_steps"] for name, arm in record["arms"].items() if arm["fallback_steps"]}
+    if steps:
+        found_steps = ", ".join(f"{name} {count}" for name, count in steps.items())
+        found.append(f"Steps at which the fallback repeated the last safe action: {found_steps}.")
+    batch = max(arm["latency_ms"]["batch"] for arm in arms)
+    found.append(f"Fill-in time: median and 95th percentile of one call, which serves {batch} environments.")
+    return found
+
+
+def write_pages(folder: Path, title: str, facts: Sequence[str], record: Mapping[str, Any], best: float) -> list[Path]:
+    """Write table.md, reward.png and tasks.png."""
+    page = write_table(folder, title, facts, grids(record), notes(record), ("reward", "tasks"))
+    reward_figure(record["arms"], title, best).savefig(folder / "reward.png", dpi=150)
+    task_figure(record["arms"], title).savefig(folder / "tasks.png", dpi=150)
+    return [page, folder / "reward.png", folder / "tasks.png"]
+
+
+def overview_grids(records: Mapping[str, Mapping[str, Any]], what: str) -> list[Grid]:
+    """Tables with a column for each of several comparisons, which differ in `what`."""
+    arms = {name: record["arms"] for name, record in records.items()}
+    paired = {name: record["paired"] for name, record in records.items()}
+    title = f"Paired differences in reward by {what}, 95% intervals"
+    gaps = [overview_table(paired, title, with_interval)] if any(paired.values()) else []
+    return [overview_table(arms, f"Reward by {what}", with_error), *gaps]
+
+
+def write_table(
+    folder: Path, title: str, facts: Sequence[str], found: Sequence[Grid], remarks: Sequence[str],
+    pictures: Sequence[str] = (),
+) -> Path:  # fmt: skip
+    """Write table.md: tables between facts and notes, and below them pictures of the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"# {title}", "", *(f"- {fact}" for fact in facts), "", *(grid.markdown() for grid in found)]
+    lines += [*(f"- {line}" for line in remarks), *(f"\n![{name}]({name}.png)" for name in pictures)]
+    path = folder / "table.md"
+    path.write_text("\n".join([*lines, ""]))
+    return path
