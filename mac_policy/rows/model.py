@@ -45,7 +45,7 @@ class RowModel(nn.Module, ABC):
 
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator) -> Any:
-        """The random draws of a training step on n rows: a named tuple of tensors (n, ...) with `to(device)`."""
+        """The random draws of a training step on n rows: one tensor (n, ...), or a NamedTuple with `to(device)`."""
 
     @abstractmethod
     def forward(
@@ -184,9 +184,9 @@ class AnyOrderRows(RowModel):
         return self.model.sample(x, given=given, factorization=self.factorization, **options)
 
 
-def rows_of(draws: Draws, rows: slice) -> Draws:
+def rows_of(draws: Any, rows: slice) -> Any:
     """The draws of some rows of a batch."""
-    return map_tensors(lambda part: part[rows], draws)
+    return draws[rows] if isinstance(draws, Tensor) else map_tensors(lambda part: part[rows], draws)
 
 
 def _same(generator: torch.Generator | None) -> torch.Generator | None:

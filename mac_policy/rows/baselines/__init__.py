@@ -1,13 +1,12 @@
-"""What any-order models are measured against: a VAE, MIWAE and a DDPM with RePaint, on the same networks and heads.
+"""Baselines for any-order models: a VAE, MIWAE and a DDPM with RePaint, on the same networks and heads.
 
-Each is a model of rows with the methods of an any-order arm: `draw`, `forward` (its loss), `log_prob`, `sample` and
-`impute`; and a constructor `(shape, levels, head, network, **settings)` whose settings are plain values.
+Each baseline is a `RowModel` with `draw`, `forward` (its loss), `log_prob`, `sample` and `impute`. Its constructor is
+`(shape, levels, head, network, **settings)` with plain values as settings.
 """
 
 from mac_policy.rows.baselines.baseline import Baseline
 from mac_policy.rows.baselines.diffusion import DDPM
-from mac_policy.rows.baselines.miwae import MIWAE
-from mac_policy.rows.baselines.vae import VAE
+from mac_policy.rows.baselines.latent import MIWAE, VAE
 
 BASELINES: dict[str, type[Baseline]] = {"vae": VAE, "miwae": MIWAE, "ddpm": DDPM}
 

@@ -1,4 +1,4 @@
-"""The base class of the baselines: rows of a shape, a head for their values, and draws that keep the given values."""
+"""The base class of the baselines: checks of its arguments, and samples that keep the given values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mac_policy.rows.model import RowModel
 
 
 class Baseline(RowModel):
-    """A model of rows x (B, N) that does not answer along a path of univariate conditionals.
+    """A model of rows x (B, N) that is not factorised into univariate conditionals along a path.
 
     shape: of one row, (N,) or (channels, height, width); levels: values are 0..levels-1, None for real numbers; head:
     a univariate density of the values.
@@ -48,7 +48,7 @@ class Baseline(RowModel):
         temperature: float,
         generator: torch.Generator | None,
     ) -> Tensor:
-        """Whole rows drawn from p(. | x_given), (S, B, N). x is zero where it is not given."""
+        """Whole rows drawn from p(. | x_given), (S, B, N). x is zero where a variable is not given."""
 
     @torch.no_grad()
     def sample(
@@ -62,7 +62,10 @@ class Baseline(RowModel):
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Whole rows are drawn; the missing variables are dropped, which does not change the law of the others."""
+        """Draw whole rows and keep the values of x where it is given or missing.
+
+        Dropping the drawn values of missing variables does not change the law of the others.
+        """
         check_count("num_samples", num_samples)
         check_positive("temperature", temperature)
         if steps is not None:
@@ -79,13 +82,18 @@ class Baseline(RowModel):
     def _default_network(self) -> dict[str, Any]:
         return {"kind": "unet" if len(self.shape) == 3 else "mlp"}
 
+    @property
+    def _float(self) -> torch.dtype:
+        """The precision of results: that of the parameters, float32 at least."""
+        return torch.promote_types(next(self.parameters()).dtype, torch.float32)
+
     def _known(self, x: Tensor, known: Tensor) -> Tensor:
-        """The values with zeros where they are not known; an error where a known one cannot be."""
+        """x with zeros outside the mask `known`; ValueError for an invalid value within it."""
         self.head.check(x, known)
         return torch.where(known, x, torch.zeros_like(x))
 
     def _question(self, x: Tensor, query: Tensor, given: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x, query and given, checked, x zero where it is in neither."""
+        """x, query and given, checked. x is zero where a variable is neither queried nor given."""
         check_values(x, self.num_variables)
         query = check_mask("query", query, len(x), self.num_variables)
         given = check_mask("given", given, len(x), self.num_variables)

@@ -1,11 +1,11 @@
-"""A denoising diffusion model (Ho et al. 2020) that fills in by RePaint (Lugmayr et al. 2022)."""
+"""A denoising diffusion model (Ho et al. 2020) that imputes by RePaint (Lugmayr et al. 2022)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,6 @@ from mac_policy.rows.baselines.networks import Denoiser
 from mac_policy.rows.baselines.schedule import (
     Schedule,
     chosen_times,
-    downwards,
     log_normal_mass,
     log_posterior_ratio,
     log_prior_ratio,
@@ -26,30 +25,21 @@ from mac_policy.rows.baselines.schedule import (
     repaint_times,
 )
 
-Variance = Literal["beta", "posterior"]
-
-
-class Times(NamedTuple):
-    """The noise level of each row in a training step."""
-
-    t: Tensor  # (n,) long, 1..T
-
-    def to(self, device: torch.device | str) -> Times:
-        return Times(self.t.to(device))
-
 
 class DDPM(Baseline):
-    """Noise is added to rows in `num_steps` steps; a network that is told the step learns to predict it.
+    """A DDPM of rows: a network reads a noisy row and its time step and predicts the noise.
 
-    shape, levels, head: as `Baseline`; the head says only how values are shown to a network as one number each.
-    network: kind and sizes of an any-order network, told that everything is seen, with the step as its context.
-    variance: of a step back, 'beta' or 'posterior' (exact for rows of standard normal numbers and of constants).
-    jump_length, resamplings: of RePaint, the jump in steps of the whole schedule: in fewer steps it is as much shorter,
-    so that it covers the same share of the time; sampling_steps: steps of filling in where a call does not say, None
-    for all. Filling in costs about `resamplings` network passes a step, drawing from nothing costs one.
+    shape, levels, head: see `Baseline`; of the head, only the encoding of a value as one number is used.
+    network: kind and sizes of an any-order network, whose evidence is the whole noisy row and whose context is the
+    time step. num_steps, schedule: see `make_schedule`. variance: variance of a reverse step, 'beta' (exact for
+    standard normal rows) or 'posterior' (exact for constant rows).
+    jump_length, resamplings: of RePaint; the jump is given in steps of the full schedule and is scaled down for fewer
+    steps. sampling_steps: default number of steps of `sample`, None for all.
 
-    `log_prob` gives the variational bound of whole rows: at most log p in the mean, with one draw of the noise. A
-    DDPM has no likelihood of parts of a row, given others or not.
+    Imputation costs about `resamplings` network passes per step, unconditional sampling one pass per step.
+
+    `log_prob` returns the variational bound of whole rows, from one sample of the noise; its expectation is at most
+    log p. A DDPM has neither marginal nor conditional likelihoods.
 
     >>> import torch
     >>> from mac_policy.rows.baselines import DDPM
@@ -83,10 +73,9 @@ class DDPM(Baseline):
         self.jump_length = check_count("jump_length", jump_length)
         self.resamplings = check_count("resamplings", resamplings)
         self.sampling_steps = None if sampling_steps is None else check_count("sampling_steps", sampling_steps)
-        self.variance = check_choice("variance", variance, get_args(Variance))
-        whole = make_schedule(num_steps, schedule)
-        self.num_steps = self.most_steps = whole.num_steps
-        self.register_buffer("signal", whole.signal, persistent=False)
+        self.variance = check_choice("variance", variance, ("beta", "posterior"))
+        self.register_buffer("signal", make_schedule(num_steps, schedule).signal, persistent=False)
+        self.num_steps = self.most_steps = len(self.signal) - 1
         self.denoiser: nn.Module = Denoiser(network or self._default_network(), self.shape)
 
     @property
@@ -95,28 +84,29 @@ class DDPM(Baseline):
 
     # ---- training ----
 
-    def draw(self, n: int, generator: torch.Generator) -> Times:
-        return Times(torch.randint(1, self.num_steps + 1, (n,), generator=generator))
+    def draw(self, n: int, generator: torch.Generator) -> Tensor:
+        """The time step of each row, (n,) long in 1..T."""
+        return torch.randint(1, self.num_steps + 1, (n,), generator=generator)
 
     def forward(
         self,
         x: Tensor,
-        draws: Times,
+        draws: Tensor,
         generator: torch.Generator | None = None,
         energy_weight: float = 1.0,
         missing: Tensor | None = None,
     ) -> Tensor:
-        """The mean squared error of the predicted noise: Ho's simple loss."""
+        """The mean squared error of the predicted noise (L_simple of Ho et al. 2020)."""
         if missing is not None and bool(missing.any()):
             raise ValueError("a DDPM trains on whole rows: it cannot take missing values")
         clean = self._numbers(x)
         noise = normal(clean.shape, clean, generator)
-        noisy = self.schedule.noised(clean, noise, 0, draws.t)
-        return (self.predicted_noise(noisy, draws.t) - noise).square().mean()
+        noisy = self.schedule.noised(clean, noise, 0, draws)
+        return (self.predicted_noise(noisy, draws) - noise).square().mean()
 
-    def predicted_noise(self, noisy: Tensor, told: Tensor) -> Tensor:
-        """(B, N) in x at times (B,) of the whole schedule."""
-        noise: Tensor = self.denoiser(noisy, told / self.num_steps)
+    def predicted_noise(self, noisy: Tensor, times: Tensor) -> Tensor:
+        """The noise (B, N) in noisy rows at times (B,) of the full schedule."""
+        noise: Tensor = self.denoiser(noisy, times / self.num_steps)
         return noise
 
     # ---- the bound ----
@@ -133,12 +123,15 @@ class DDPM(Baseline):
         steps: int | None = None,
         step_generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """The variational bound (B,) from one draw of the noise at each of T times, or at `steps` of them: the first,
-        and one of each equal stratum of the rest, without bias. `orders` draws are averaged."""
+        """The variational bound (B,), estimated from one sample of the noise at each of the T times.
+
+        steps: estimate the bound without bias from that many times, the first and one of each equal stratum of the
+        others; orders: the number of estimates that are averaged.
+        """
         x, query, given = self._question(x, query, given)
         if not bool(query.all()):
             raise ValueError(
-                "a DDPM has a bound of the likelihood of whole rows only: ask for every variable, given nothing"
+                "a DDPM has a bound of the likelihood of whole rows only: query every variable, given nothing"
             )
         found = [self._bound(self._numbers(x), x, steps, generator, step_generator) for _ in range(orders)]
         return {"model": torch.stack(found).mean(0)}
@@ -161,7 +154,7 @@ class DDPM(Baseline):
         return total
 
     def _term(self, clean: Tensor, x: Tensor, noisy: Tensor, t: Tensor, schedule: Schedule) -> Tensor:
-        """log p(x_0 | x_1) at time 1, else - KL(q(x_{t-1} | x_t, x_0) || p(x_{t-1} | x_t)). All t are 1, or none."""
+        """log p(x_0 | x_1) where all t are 1; - KL(q(x_{t-1} | x_t, x_0) || p(x_{t-1} | x_t)) where none is."""
         mean, variance = self._backwards(noisy, t, schedule)
         if bool((t == 1).all()):
             log_std = 0.5 * math.log(float(schedule.beta(torch.tensor(1))))
@@ -170,7 +163,7 @@ class DDPM(Baseline):
         return log_posterior_ratio(exact.double(), schedule.posterior_variance(t), mean.double(), variance)
 
     def _log_prob_of_values(self, x: Tensor, clean: Tensor, mean: Tensor, log_std: float) -> Tensor:
-        """Of a normal density, or of its mass in the bin of a level; the outer bins reach to infinity."""
+        """The log density of real numbers, or the log mass in the bins of levels, whose outer bins are unbounded."""
         if self.levels is None:
             return -0.5 * ((clean - mean) * math.exp(-log_std)).square() - log_std - HALF_LOG_2PI
         half = 1 / (self.levels - 1)
@@ -189,21 +182,21 @@ class DDPM(Baseline):
         temperature: float,
         generator: torch.Generator | None,
     ) -> Tensor:
-        """RePaint where something is given, else plain sampling; `steps` of the schedule's times are walked through.
-        The temperature scales the variance of all noise: an approximation of p^(1/T)."""
+        """RePaint if a variable of any row is given, otherwise ancestral sampling.
+
+        steps: number of times of the schedule that are used. The temperature T scales the variance of all noise, which
+        approximates p^(1/T).
+        """
         steps = steps or self.sampling_steps
         schedule = self.schedule if steps is None else self.schedule.respaced(steps)
-        times = downwards(schedule.num_steps)
+        times: Sequence[int] = range(schedule.num_steps, -1, -1)
         if bool(given.any()):
-            times = repaint_times(schedule.num_steps, self._jump(schedule.num_steps), self.resamplings)
+            jump = max(1, round(self.jump_length * schedule.num_steps / self.num_steps))
+            times = repaint_times(schedule.num_steps, jump, self.resamplings)
         clean, known = self._numbers(x).repeat(num_samples, 1), given.repeat(num_samples, 1)
         pieces = zip(clean.split(self.rows_per_pass), known.split(self.rows_per_pass), strict=True)
         drawn = [self._walk(a, b, schedule, times, math.sqrt(temperature), generator) for a, b in pieces]
         return self._values(torch.cat(drawn)).view(num_samples, *x.shape)
-
-    def _jump(self, steps: int) -> int:
-        """`jump_length` in `steps` steps, at least one."""
-        return max(1, round(self.jump_length * steps / self.num_steps))
 
     def _walk(
         self,
@@ -214,7 +207,7 @@ class DDPM(Baseline):
         scale: float,
         generator: torch.Generator | None,
     ) -> Tensor:
-        """From noise to values along `times`; what is known has its own noised value at every time."""
+        """Rows denoised along `times`. Known values are replaced by their own noised values at every time."""
         noisy = scale * normal(clean.shape, clean, generator)
         for now, after in pairwise(times):
             t = torch.full((len(clean),), max(now, after), device=clean.device)
@@ -231,7 +224,7 @@ class DDPM(Baseline):
     def _backwards(self, noisy: Tensor, t: Tensor, schedule: Schedule) -> tuple[Tensor, Tensor]:
         """Mean (B, N) and variance (B,) of p(x_{t-1} | x_t)."""
         signal = schedule.signal[t].to(noisy.dtype)[:, None]
-        noise = self.predicted_noise(noisy, schedule.told[t])
+        noise = self.predicted_noise(noisy, schedule.full_times[t])
         clean = (noisy - (1 - signal).sqrt() * noise) / signal.sqrt()
         if self.levels is not None:
             clean = clean.clamp(-1, 1)
@@ -240,9 +233,8 @@ class DDPM(Baseline):
         return schedule.posterior_mean(clean, noisy, t), variance
 
     def _numbers(self, x: Tensor) -> Tensor:
-        """Values as what is diffused: numbers in [-1, 1] of levels, real numbers as they are."""
-        dtype = torch.promote_types(next(self.parameters()).dtype, torch.float32)
-        return self.head.features(x)[..., 0].to(dtype)
+        """The numbers that are diffused: levels scaled to [-1, 1], real numbers unchanged."""
+        return self.head.features(x)[..., 0].to(self._float)
 
     def _values(self, numbers: Tensor) -> Tensor:
         if self.levels is None:

@@ -1,6 +1,6 @@
-"""The networks of the baselines, made of the parts and the settings of the any-order networks.
+"""The networks of the baselines, built from the parts of the any-order networks with the same settings.
 
-Encoders and decoders are the two halves of a network, without connections between them: an encoder maps (features
+Encoders and decoders are the two halves of a network, without skip connections between them: an encoder maps (features
 (B, N, F), given (B, N)) to (B, outputs), a decoder z (B, L) to (B, N, P). The settings are those of an any-order
 network: {'kind': 'mlp', 'width': 32, 'depth': 3}, {'kind': 'unet', ...}. A denoiser is a whole network.
 """
@@ -26,13 +26,13 @@ from mac_policy.core.networks.network import small_output
 from mac_policy.core.networks.unet import check_shape
 
 DENOISERS: dict[str, type[SetNetwork]] = {"mlp": MLP, "unet": UNet}
-TIME_DIM = 64  # numbers that embed the time of a denoiser
-OF_PATHS_ALONE = ("step_dim", "mode_dim")  # settings of an MLP that mean nothing here
+TIME_DIM = 64  # size of the embedding of a denoiser's time
+OF_PATHS_ALONE = ("step_dim", "mode_dim")  # settings of an MLP that do not apply here
 SMALLEST = 8  # images are halved while their sides are even and longer than this
 
 
 class TableEncoder(nn.Module):
-    """[given values, given bits] through hidden layers."""
+    """Features and mask, concatenated, through hidden layers."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class TableDecoder(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """The way down of the U-Net, halved on until `SMALLEST`; settings as `UNet`, `layers` is the least of levels."""
+    """The downward path of the U-Net, to images of size `SMALLEST`; settings as `UNet`, at least `layers` levels."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ImageEncoder(nn.Module):
 
 
 class ImageDecoder(nn.Module):
-    """The way up of the U-Net: z makes the smallest image and is added, embedded, in every block."""
+    """The upward path of the U-Net: z is mapped to the smallest image, and its embedding is added in every block."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ def make_halves(
     latent_dim: int,
     num_params: int,
 ) -> tuple[nn.Module, nn.Module]:
-    """An encoder to `num_outputs` numbers and a decoder of `latent_dim` ones, of the network's kind and sizes."""
+    """An encoder with `num_outputs` outputs and a decoder of z (B, latent_dim), of the network's kind and sizes."""
     sizes = {name: value for name, value in network.items() if name not in ("kind", *OF_PATHS_ALONE)}
     encoder, decoder = HALVES[check_choice("network of an autoencoder", network.get("kind"), HALVES)]
     taken = [name for name, it in inspect.signature(encoder).parameters.items() if it.kind is it.KEYWORD_ONLY]
@@ -202,7 +202,7 @@ def make_halves(
 
 
 def num_levels(height: int, width: int, layers: int) -> int:
-    """Resolutions of an autoencoder of images.
+    """The number of resolutions of an image autoencoder.
 
     >>> from mac_policy.rows.baselines.networks import num_levels
     >>> num_levels(28, 28, 1), num_levels(32, 32, 1), num_levels(64, 64, 2)
@@ -217,9 +217,9 @@ def num_levels(height: int, width: int, layers: int) -> int:
 
 
 class Denoiser(nn.Module):
-    """(noisy numbers (B, N), times (B,) in 0..1) to the noise in them (B, N).
+    """Predicts the noise (B, N) from noisy numbers (B, N) and times (B,) in 0..1.
 
-    network: kind and sizes of an MLP or a U-Net. Its context is the embedded time; its evidence is everything.
+    network: kind and sizes of an MLP or a U-Net. Its context is the embedded time, its evidence the whole row.
     """
 
     def __init__(self, network: Mapping[str, Any], shape: Sequence[int]) -> None:

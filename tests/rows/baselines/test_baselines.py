@@ -12,6 +12,7 @@ import torch
 import mac_policy.rows.baselines
 from mac_policy.core.heads import Bernoulli, Categorical, DiscretizedLogisticMixture, EnergyTilted, Gaussian
 from mac_policy.rows.baselines import BASELINES, DDPM, MIWAE, VAE
+from mac_policy.rows.model import rows_of
 from tests.rows.baselines.helpers import generator, mask
 
 MLP = {"kind": "mlp", "width": 12, "depth": 2}
@@ -112,8 +113,7 @@ def test_missing_values_are_in_neither_loss_nor_likelihood(latent, kind):
 
 def test_the_loss_is_a_function_of_the_draws_and_reaches_every_weight(model):
     x, draws = values(model, 6), model.draw(6, generator())
-    halves = [type(draws)(*(part[rows] for part in draws)).to("cpu") for rows in (slice(0, 3), slice(3, 6))]
-    assert all(len(half[0]) == 3 for half in halves)
+    assert all(len(rows_of(draws, half).to("cpu")) == 3 for half in (slice(0, 3), slice(3, 6)))
     loss = model(x, draws, generator())
     assert torch.equal(loss, model(x, draws, generator()))
     loss.backward()

@@ -56,9 +56,9 @@ def test_fewer_steps_are_some_of_the_times():
     whole = make_schedule(100)
     few = whole.respaced(7)
     assert few.num_steps == 7
-    assert (few.told[0], few.told[-1]) == (0, 100)
-    assert torch.equal(few.signal, whole.signal[few.told])
-    assert torch.equal(whole.respaced(500).told, whole.told)
+    assert (few.full_times[0], few.full_times[-1]) == (0, 100)
+    assert torch.equal(few.signal, whole.signal[few.full_times])
+    assert torch.equal(whole.respaced(500).full_times, whole.full_times)
 
 
 @pytest.mark.parametrize(("steps", "jump", "resamplings"), [(20, 5, 3), (50, 10, 10), (7, 10, 4), (12, 1, 2)])
@@ -168,7 +168,7 @@ def test_parts_of_a_row_have_no_likelihood():
     model = DDPM((3,), None, Gaussian(), MLP, num_steps=5)
     x = torch.zeros(2, 3)
     for query, given in (("110", "001"), ("100", "000")):
-        with pytest.raises(ValueError, match="whole rows only: ask for every variable, given nothing"):
+        with pytest.raises(ValueError, match="whole rows only: query every variable, given nothing"):
             model.log_prob(x, query=mask(query), given=mask(given))
     with pytest.raises(ValueError, match="cannot take missing values"):
         model(x, model.draw(2, generator()), missing=torch.ones(2, 3, dtype=torch.bool))

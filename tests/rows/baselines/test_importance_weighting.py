@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 from mac_policy.rows.baselines import MIWAE, VAE
 from mac_policy.rows.baselines.importance import Proposal, log_prior
-from mac_policy.rows.baselines.latent import SeenMasks
 from tests.rows.baselines.helpers import (
     BIAS,
     WEIGHT,
@@ -83,7 +82,7 @@ def test_one_sample_is_the_elbo_and_more_samples_come_closer(cls):
     exact = exact_log_prob(x[None], seen[None], ~masks[:1] & False)[0]
     assert abs(one.mean() - expected) < 4 * one.std() / math.sqrt(len(one))
     assert expected < many.mean() < exact
-    loss = model(copies[:100], SeenMasks(masks[:100]), generator())
+    loss = model(copies[:100], masks[:100], generator())
     bound = model.bound(copies[:100], masks[:100], model.training_samples, generator())
     assert_close(loss, -bound.mean() / 4)
 
