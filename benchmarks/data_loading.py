@@ -1,9 +1,9 @@
-"""How long loading takes and how much memory: data sets of the size of D4RL's kitchen-mixed.
+"""Time and memory to load data sets of the size of D4RL's kitchen-mixed.
 
     python benchmarks/data_loading.py
 
-Makes a Minari data set and a D4RL file of 137,000 steps in a temporary folder, and loads each in a process of
-its own. The limits are 3 s and 500 MB.
+The benchmark writes a Minari data set and a D4RL file of 137,000 steps each into a temporary folder and loads each in
+a separate process. The limits are 3 s and 500 MB.
 """
 
 import argparse
@@ -35,7 +35,7 @@ demos = load()
 demos.observations, demos.actions, demos.windows(2, 4), demos.statistics()
 seconds = time.perf_counter() - start
 cpu = time.process_time() - cpu
-# Of this program alone: getrusage's peak survives exec and would count the caller's memory.
+# The peak of this program alone: getrusage's survives exec and includes the caller's memory.
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
 peak = int(status["VmHWM"].split()[0]) / 1024
 found = dict(steps=demos.steps, episodes=len(demos), seconds=seconds, cpu_seconds=cpu, peak_mb=peak)
@@ -44,7 +44,7 @@ print(json.dumps(found))
 
 
 def make_minari() -> None:
-    """137,000 steps of 59 and 9 values, with executed actions, in the store of this process."""
+    """Write 137,000 steps of 59 and 9 values, with executed actions, into the Minari store of this process."""
     from mac_policy.demonstrations import Demonstrations, Episode, write_minari
 
     rng = np.random.default_rng(0)
@@ -66,7 +66,7 @@ def make_minari() -> None:
 
 
 def make_d4rl(path: Path) -> None:
-    """137,000 steps of 60 and 9 values."""
+    """Write 137,000 steps of 60 and 9 values."""
     rng = np.random.default_rng(0)
     steps = EPISODES * LENGTH
     with h5py.File(path, "w") as file:
@@ -78,7 +78,7 @@ def make_d4rl(path: Path) -> None:
 
 
 def measure() -> dict[str, dict[str, Any]]:
-    """For each format: steps, episodes, seconds to load, peak memory of the process in MB."""
+    """Steps, episodes, seconds to load and peak memory of the process in MB, for each format."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "MINARI_DATASETS_PATH": folder, "OMP_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = str(Path(__file__).parents[1])
@@ -98,7 +98,7 @@ def _measure_one(loader: str, folder: str, environment: dict[str, str]) -> dict[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks/data_loading"), help="folder")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks/data_loading"), help="folder of results.json")
     options = parser.parse_args()
     rows = measure()
     print(f"{'format':8} {'steps':>8} {'episodes':>8} {'seconds':>8} {'cpu s':>6} {'peak MB':>8}")

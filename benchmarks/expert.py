@@ -1,8 +1,8 @@
-"""How well the scripted demonstrator does the kitchen: a table of successes, and what an episode costs.
+"""Success rates of the scripted demonstrator of the kitchen, with the length and CPU time of an episode.
 
     python benchmarks/expert.py --seed 1000 --episodes 100 --noise 0.08
 
-Seeds 0 to 299 served to tune the demonstrator; quote others.
+The demonstrator was tuned on seeds 0 to 299: report results on other seeds.
 """
 
 import argparse
@@ -30,7 +30,7 @@ COLLECTION = "collection"
 def one_episode(
     index: int, *, task: str, order: str, seed: int, noise: float | tuple[float, float], start: str
 ) -> dict[str, Any]:
-    """The tasks intended and done in one episode, its length, and its processor time."""
+    """The goals intended and completed in one episode, its number of steps, and its CPU time in seconds."""
     from envs.kitchen.demonstrator import plan_episode, record_episode
 
     intended = plan_episode(task, seed=seed, index=index, order=order, noise=noise).order
@@ -69,7 +69,7 @@ def share(successes: int, trials: int) -> dict[str, Any]:
 
 
 def noise_level(text: str) -> float | tuple[float, float]:
-    """The standard deviation of the noise, or the range used for collecting."""
+    """The standard deviation of the noise, or the range that demonstrations are collected with."""
     from envs.kitchen.demonstrator import COLLECTION_NOISE
 
     return COLLECTION_NOISE if text == COLLECTION else float(text)
@@ -78,12 +78,12 @@ def noise_level(text: str) -> float | tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1000, help="seed of the episodes (default 1000)")
-    parser.add_argument("--episodes", type=int, default=100, help="episodes a row (default 100)")
+    parser.add_argument("--episodes", type=int, default=100, help="episodes per row of the table (default 100)")
     parser.add_argument(
-        "--noise", default="0.08", help=f"standard deviation, or '{COLLECTION}' for the range used when collecting"
+        "--noise", default="0.08", help=f"standard deviation, or '{COLLECTION}' for the range of the collection"
     )
-    parser.add_argument("--start", default="official", choices=("official", "randomised"), help="where episodes start")
-    parser.add_argument("--workers", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--start", default="official", choices=("official", "randomised"), help="start (default official)")
+    parser.add_argument("--workers", type=int, default=1, help="number of worker processes (default 1)")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks/expert"), help="folder of results.json")
     options = parser.parse_args()
     with ProcessPoolExecutor(options.workers) as pool:

@@ -16,10 +16,13 @@ from mac_policy.tasks import register_task
 for _task in (*KITCHENS, ForkTask()):
     register_task(_task)
 
-_ENTRY_POINT = "envs.kitchen.environment:KitchenEnv"
 for _name in (*GOAL_SETS, "kitchen"):
     if (_id := f"mac_policy/{_name}-v0") not in registry:
-        _kwargs = {"task": _name} if _name in GOAL_SETS else {}
-        register(_id, entry_point=_ENTRY_POINT, kwargs=_kwargs, max_episode_steps=MAX_EPISODE_STEPS)
+        register(
+            _id,
+            entry_point="envs.kitchen.environment:KitchenEnv",
+            kwargs={"task": _name} if _name in GOAL_SETS else {},
+            max_episode_steps=MAX_EPISODE_STEPS,
+        )
 if "mac_policy/fork-v0" not in registry:
     register("mac_policy/fork-v0", entry_point="envs.fork.environment:Fork")

@@ -10,12 +10,11 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.kitchen import environment as kitchen  # first: it explains why a simulator cannot be loaded
 from envs.kitchen.control import RobotArm, action_for
-from envs.kitchen.environment import Env, KitchenEnv, make
 from envs.kitchen.goals import CANONICAL_ORDER, MAX_EPISODE_STEPS, demonstration_order, goal_tasks
 from envs.kitchen.stroke import StrokeRunner
 from envs.kitchen.strokes import MANOEUVRES, is_done
@@ -50,7 +49,7 @@ class ScriptedExpert:
         self._stroke: StrokeRunner | None = None
         self.finished = False
 
-    def act(self, observation: NDArray[np.floating] | None, simulator: KitchenEnv) -> NDArray[np.float32]:
+    def act(self, observation: NDArray[np.floating] | None, simulator: kitchen.KitchenEnv) -> NDArray[np.float32]:
         """(9,) the clean action for the simulator's present state; `observation` is not needed."""
         if self._arm is None or self._arm.model is not simulator.model:
             self._arm = RobotArm(simulator.model)
@@ -59,16 +58,17 @@ class ScriptedExpert:
         while not self.finished:
             if self._stroke is not None and (action := self._stroke.action(data)) is not None:
                 return action
-            self._plan(data)
+            self._plan(simulator)
         return action_for(data, np.zeros(7), gripper=1.0)
 
-    def _plan(self, data: mujoco.MjData) -> None:
+    def _plan(self, simulator: kitchen.KitchenEnv) -> None:
         """Plan the next stroke, or finish when no goal is left."""
         left = [task for task, tries in self._tries.items() if tries < self.attempts and task not in self._done]
         self.finished = not left
         if left:
             self._tries[left[0]] += 1
-            self._stroke = StrokeRunner(self._arm, MANOEUVRES[left[0]].stroke(data, self._rng), self._speed)
+            stroke = MANOEUVRES[left[0]].stroke(simulator.data, self._rng)
+            self._stroke = StrokeRunner(self._arm, stroke, self._speed)
 
 
 class Plan(NamedTuple):
@@ -110,10 +110,10 @@ def add_arm_noise(action: NDArray[np.float32], std: float, rng: np.random.Genera
 
 
 @functools.lru_cache(maxsize=2)
-def recording_kitchen(observation: str, start: str, joint_std: float) -> Env:
+def recording_kitchen(observation: str, start: str, joint_std: float) -> kitchen.Env:
     """The environment of `record_episode`, built once per process: building takes half a second."""
     endless = {"max_episode_steps": 10**9, "terminate_on_tasks_completed": False}
-    return make(CANONICAL_ORDER, observation, start, joint_std, **endless)
+    return kitchen.make(CANONICAL_ORDER, observation, start, joint_std, **endless)
 
 
 def record_episode(

@@ -85,7 +85,9 @@ class KitchenEnv(Env):
         task: the name of a goal set or a list of goals; tasks: another name for the list
         shadows: False disables shadows and reflections, without which a software renderer is ten times as fast
         """
-        self.goals = goal_tasks(_one_of(task, tasks))
+        if (task is None) == (tasks is None):
+            raise ValueError(f"give a task name or a list of tasks, one of the two: task={task!r}, tasks={tasks!r}")
+        self.goals = goal_tasks(tasks if task is None else task)
         self.view = VIEWS[check_choice("kitchen observation", observation, VIEWS)][VALUES]
         self.start = check_choice("kitchen start", start, STARTS)
         if not joint_std >= 0:
@@ -224,9 +226,3 @@ def randomise_start(
 def _close_if_alive(inner: "weakref.ref[FrankaKitchen]") -> None:
     if (alive := inner()) is not None:
         alive.close()
-
-
-def _one_of(task: str | Sequence[str] | None, tasks: Sequence[str] | None) -> str | Sequence[str]:
-    if (task is None) == (tasks is None):
-        raise ValueError(f"give a task name or a list of tasks, one of the two: task={task!r}, tasks={tasks!r}")
-    return task if task is not None else tasks  # type: ignore[return-value]

@@ -92,12 +92,9 @@ def demonstration_order(task: str | Sequence[str], order: str, rng: np.random.Ge
 
 def slide_before_hinge(tasks: Sequence[str]) -> tuple[str, ...]:
     """The same order, with the two cabinets swapped if the hinge cabinet comes first."""
-    tasks = list(tasks)
-    if HINGE_CABINET in tasks and SLIDE_CABINET in tasks:
-        hinge, slide = tasks.index(HINGE_CABINET), tasks.index(SLIDE_CABINET)
-        if hinge < slide:
-            tasks[hinge], tasks[slide] = tasks[slide], tasks[hinge]
-    return tuple(tasks)
+    hinge_first = {HINGE_CABINET, SLIDE_CABINET} <= {*tasks} and tasks.index(HINGE_CABINET) < tasks.index(SLIDE_CABINET)
+    swap = {HINGE_CABINET: SLIDE_CABINET, SLIDE_CABINET: HINGE_CABINET} if hinge_first else {}
+    return tuple(swap.get(name, name) for name in tasks)
 
 
 def kitchen_completions(observations: Floats) -> dict[str, int]:

@@ -9,12 +9,10 @@ import os
 import subprocess
 import sys
 
+from mac_policy.tasks import RendererMissing
+
 BACKENDS = ("egl", "osmesa")
 _PROBE = "from mujoco.{0} import GLContext; context = GLContext(8, 8); context.make_current(); context.free()"
-
-
-class RendererMissing(OSError):
-    """No OpenGL backend works on this machine, or not the one that MUJOCO_GL names."""
 
 
 def loading_failed(error: Exception) -> Exception:

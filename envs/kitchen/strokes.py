@@ -31,8 +31,7 @@ BURNER_X = -0.23  # where the kettle belongs
 
 def is_done(task: str, data: mujoco.MjData) -> bool:
     """Whether the goal's joints are as near to their targets as the environment requires."""
-    distance = np.linalg.norm(data.qpos[OBS_ELEMENT_INDICES[task]] - OBS_ELEMENT_GOALS[task])
-    return bool(distance < BONUS_THRESH)
+    return bool(np.linalg.norm(data.qpos[OBS_ELEMENT_INDICES[task]] - OBS_ELEMENT_GOALS[task]) < BONUS_THRESH)
 
 
 def hand_direction(yaw: float, pitch: float = 0.0) -> Vector:

@@ -10,6 +10,7 @@ import threading
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,23 +36,21 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     A name look-up or a silent server has no time-out of its own that holds in all cases, so the call runs in a daemon
     thread, which is abandoned.
     """
-    outcome: dict[str, Any] = {}
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            outcome["value"] = call()
+            future.set_result(call())
         except Exception as error:
-            outcome["error"] = error
+            future.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if "error" in outcome:
-        raise Unavailable(brief(outcome["error"])) from outcome["error"]
-    if "value" not in outcome:
+    threading.Thread(target=run, daemon=True).start()
+    if not wait([future], seconds).done:
         raise Unavailable(f"no answer within {seconds:g} s")
-    value: T = outcome["value"]
-    return value
+    try:
+        return future.result()
+    except Exception as error:
+        raise Unavailable(brief(error)) from error
 
 
 def brief(error: Exception) -> str:

@@ -1,9 +1,15 @@
-"""A function applied to many items in worker processes; results come in the order of completion."""
+"""A function applied to many items in worker processes; results come in the order of completion.
+
+Python raises KeyboardInterrupt between any two instructions, also while a process pool holds a lock. The lock is then
+never released, and the program and its workers wait forever. Interrupts are therefore noted at once and raised where
+this is safe.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -12,13 +18,11 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
 
-from mac_policy.common.interrupts import interrupts_blocked, interrupts_noted
-
 T = TypeVar("T")
 R = TypeVar("R")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LISTEN_SECONDS = 0.2
-"""How long an interrupt may wait to be noticed."""
+"""Longest time until an interrupt is raised."""
 
 
 def map_processes(
@@ -34,7 +38,7 @@ def map_processes(
         yield from map(function, items)
         return
     context = multiprocessing.get_context("spawn")
-    with _one_thread_each(), interrupts_noted() as interrupted:
+    with _one_thread_each(), _interrupts_noted() as interrupted:
         pool = ProcessPoolExecutor(workers, context, _end_with_parent)
         try:
             yield from _through(pool, function, items, 2 * workers, interrupted)
@@ -57,7 +61,7 @@ def _through(
     """The results in the order of completion, with `ahead` items submitted at a time; raises KeyboardInterrupt."""
     queue, pending = iter(items), set[Future[R]]()
     while True:
-        with interrupts_blocked():  # inherited by workers: the parent alone handles interrupts
+        with _interrupts_blocked():  # workers inherit this: the parent alone handles interrupts
             pending |= {pool.submit(function, item) for item in islice(queue, ahead - len(pending))}
         if not pending:
             return
@@ -66,6 +70,35 @@ def _through(
             yield future.result()
         if interrupted.is_set():
             raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[threading.Event]:
+    """Within the context an interrupt sets the event and raises nothing; the caller raises KeyboardInterrupt.
+
+    Interrupts that were ignored before (in a background job of a shell) stay ignored. Only the main thread may change
+    how interrupts are handled.
+    """
+    noted = threading.Event()
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: noted.set())
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Within the context interrupts are deferred, and processes started in it never receive one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

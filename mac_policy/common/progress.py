@@ -1,4 +1,4 @@
-"""Progress of a long job: a bar on a terminal, otherwise a line from time to time."""
+"""Progress of a long job: a bar on a terminal, elsewhere a line every half minute."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 T = TypeVar("T")
 LINE_SECONDS = 30.0
-"""Between two lines where there is no terminal."""
+"""Least time between two lines where there is no terminal."""
 
 
 def with_progress(
     finished: Iterable[tuple[T, int]], total: int, done: int, console: Console | None = None, name: str = "episodes"
 ) -> Iterator[T]:
-    """The items of `finished`, each with its share of `total`; `done` were finished before."""
+    """The items of `finished`, which come with their counts towards `total`; `done` is the count at the start."""
     console = console or Console(stderr=True)
     show = _bar if console.is_terminal else _lines
     yield from show(finished, total, done, console, name)
@@ -41,14 +41,14 @@ def _bar(finished: Iterable[tuple[T, int]], total: int, done: int, console: Cons
 
 
 def _lines(finished: Iterable[tuple[T, int]], total: int, done: int, console: Console, name: str) -> Iterator[T]:
-    began = said = time.monotonic()
+    began = printed = time.monotonic()
     first = done
     for item, count in finished:
         done += count
         now = time.monotonic()
-        if now - said >= LINE_SECONDS or done == total:
+        if now - printed >= LINE_SECONDS or done == total:
             left = (now - began) / (done - first) * (total - done)
             rest = f", about {left:.0f} s left" if done < total else f" in {now - began:.0f} s"
             console.print(f"{name}: {done} of {total}{rest}", highlight=False, soft_wrap=True)
-            said = now
+            printed = now
         yield item

@@ -45,11 +45,9 @@ def versions() -> dict[str, str]:
 def cpu_name() -> str:
     """The processor's model as the system names it."""
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
 
 
 def write_json(path: Path, record: dict[str, Any]) -> Path:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from mac_policy.common.checks import check_choice
 from mac_policy.demonstrations.episode import Episode, Floats
 
-OUTSIDE = ("clip", "refuse")
-
 
 def check_episodes(episodes: Sequence[Episode], name: str) -> None:
     """At least one episode, at least one step each, the same shapes throughout, every number finite."""
@@ -69,7 +67,7 @@ def bound_actions(
 
     outside='clip' clips them and warns with the number, outside='refuse' raises.
     """
-    check_choice("value for actions outside the space", outside, OUTSIDE)
+    check_choice("value for actions outside the space", outside, ("clip", "refuse"))
     for index, episode in enumerate(episodes):
         if episode.actions.shape[1:] != low.shape:
             raise ValueError(

@@ -88,8 +88,8 @@ def collect(
     with closing(map_processes(partial(_record_one, record, seed, work), missing, workers)) as finished:
         for _ in with_progress(((index, 1) for index in finished), episodes, episodes - len(missing), console):
             pass
-    loaded = [load_episode(episode_file(work, i)) for i in range(episodes)]
-    return [episode for episode in loaded if episode is not None]
+    files = (episode_file(work, i) for i in range(episodes))
+    return [episode for file in files if (episode := load_episode(file)) is not None]
 
 
 def _claim(work: Path, record: Recorder, seed: int, demonstrator: str) -> None:

@@ -22,7 +22,6 @@ from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Bools, Completions, Episode, Floats, Indices
 from mac_policy.demonstrations.task_data import OfficialFile
 
-ENDS = ("auto", "flags", "jumps")
 REQUIRED = ("observations", "actions")
 
 
@@ -112,13 +111,12 @@ def _numbers(file: Any, key: str, dtype: type, path: Path) -> NDArray[Any]:
         raise ValueError(f"{path}: {key} is not an array")
     if entry.dtype.kind not in "biuf":
         raise ValueError(f"{path}: {key} is not an array of numbers but of {entry.dtype}")
-    values: NDArray[Any] = entry[()].astype(dtype, copy=False)
-    return values
+    return np.asarray(entry[()], dtype)
 
 
 def _episode_ends(columns: Columns, ends: str, path: Path) -> Indices:
     """(E,) one past the last step of each episode."""
-    check_choice("way to find episode ends", ends, ENDS)
+    check_choice("way to find episode ends", ends, ("auto", "flags", "jumps"))
     flags = np.flatnonzero(columns.terminals | columns.timeouts) + 1
     if ends == "flags" and len(flags) == 0:
         raise ValueError(f"{path} sets neither terminals nor timeouts; use ends=jumps")

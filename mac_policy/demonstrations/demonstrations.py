@@ -1,7 +1,8 @@
-"""Demonstrations: episodes of one task, with flat views for training."""
+"""Demonstrations: episodes of one task, with flat views for training, their moments and their summary."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +13,42 @@ import numpy as np
 from mac_policy.common.checks import check_count
 from mac_policy.demonstrations.checks import check_episodes
 from mac_policy.demonstrations.episode import Bools, Episode, Floats, Indices, Source, content_sha256
-from mac_policy.demonstrations.summary import Statistics, Summary, moments, summarise
+
+CONSTANT = 1e-6
+
+
+class Moments(NamedTuple):
+    """Per dimension, (D,) float32 each."""
+
+    mean: Floats
+    std: Floats
+    """1 where the dimension is constant, so that (x - mean) / std is 0 there and never infinite."""
+    low: Floats
+    high: Floats
+
+
+class Statistics(NamedTuple):
+    """Moments of the flat observations and actions."""
+
+    observations: Moments
+    actions: Moments
+
+
+class Summary(NamedTuple):
+    """Counts and ranges of a data set."""
+
+    episodes: int
+    steps: int
+    lengths: tuple[int, float, int]
+    """Shortest, mean, longest."""
+    return_mean: float
+    completed: dict[str, int]
+    """How many episodes completed each goal, the most frequent first."""
+    completions: dict[int, int]
+    """How many episodes completed n goals."""
+    statistics: Statistics
+    executed_differ: int
+    """Episodes whose executed actions differ from their labels."""
 
 
 class Windows(NamedTuple):
@@ -134,4 +170,23 @@ class Demonstrations:
 
     def summary(self) -> Summary:
         """Counts and ranges to look at before training."""
-        return summarise(self.episodes, self.statistics())
+        counts = Counter(len(episode.completed) for episode in self.episodes)
+        return Summary(
+            episodes=len(self),
+            steps=self.steps,
+            lengths=(int(self.lengths.min()), self.steps / len(self), int(self.lengths.max())),
+            return_mean=float(np.mean([episode.rewards.sum() for episode in self.episodes])),
+            completed=dict(Counter(goal for episode in self.episodes for goal in episode.completed).most_common()),
+            completions=dict(sorted(counts.items())),
+            statistics=self.statistics(),
+            executed_differ=sum(episode.executed is not None for episode in self.episodes),
+        )
+
+
+def moments(values: Floats) -> Moments:
+    """Mean, standard deviation and range over the rows of (S, D), summed in float64."""
+    mean = values.mean(axis=0, dtype=np.float64)
+    std = values.std(axis=0, dtype=np.float64)
+    scale = np.maximum(np.abs(mean), 1.0)
+    std = np.where(std <= CONSTANT * scale, 1.0, std)
+    return Moments(mean.astype(np.float32), std.astype(np.float32), values.min(axis=0), values.max(axis=0))

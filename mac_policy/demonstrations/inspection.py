@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.table import Table
 
-from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.demonstrations import Demonstrations, Moments, Summary
 from mac_policy.demonstrations.episode import Completions, Episode
-from mac_policy.demonstrations.summary import Moments
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def summary_tables(demonstrations: Demonstrations) -> list[Table]:
     """Counts, completed goals and the range of every dimension."""
     summary = demonstrations.summary()
-    tables = [_overview(demonstrations), _ranges("actions", summary.statistics.actions)]
-    tables.append(_ranges("observations", summary.statistics.observations))
-    if summary.completed:
-        tables.insert(1, _completed(summary.completed, summary.completions, summary.episodes))
-    return tables
+    ranges = [_ranges("actions", summary.statistics.actions), _ranges("observations", summary.statistics.observations)]
+    return [_overview(demonstrations, summary), *([_completed(summary)] if summary.completed else []), *ranges]
 
 
-def _overview(demonstrations: Demonstrations) -> Table:
-    source, summary = demonstrations.source, demonstrations.summary()
+def _overview(demonstrations: Demonstrations, summary: Summary) -> Table:
+    source = demonstrations.source
     shortest, mean, longest = summary.lengths
     table = Table(title=source.name, show_header=False, title_justify="left")
     table.add_column()
@@ -47,13 +41,13 @@ def _overview(demonstrations: Demonstrations) -> Table:
     return table
 
 
-def _completed(completed: dict[str, int], completions: dict[int, int], episodes: int) -> Table:
+def _completed(summary: Summary) -> Table:
     table = Table("completed", "episodes", "share", title="Completions", title_justify="left")
-    for task, number in completed.items():
-        table.add_row(task, str(number), f"{number / episodes:.0%}")
+    for goal, number in summary.completed.items():
+        table.add_row(goal, str(number), f"{number / summary.episodes:.0%}")
     table.add_section()
-    for count, number in completions.items():
-        table.add_row(f"{count} in one episode", str(number), f"{number / episodes:.0%}")
+    for count, number in summary.completions.items():
+        table.add_row(f"{count} in one episode", str(number), f"{number / summary.episodes:.0%}")
     return table
 
 
@@ -70,12 +64,11 @@ def action_histograms(demonstrations: Demonstrations) -> Figure:
     actions = demonstrations.actions
     columns = min(3, actions.shape[1])
     rows = -(-actions.shape[1] // columns)
-    figure = _figure(4.0 * columns, 2.4 * rows)
-    panels = figure.subplots(rows, columns, squeeze=False).flat
-    for dim, axes in enumerate(panels):
-        if dim >= actions.shape[1]:
-            axes.axis("off")
-            continue
+    figure = Figure(figsize=(4.0 * columns, 2.4 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[actions.shape[1] :]:
+        axes.axis("off")
+    for dim, axes in enumerate(panels[: actions.shape[1]]):
         axes.hist(actions[:, dim], bins=60, color="tab:blue")
         axes.set_title(f"action {dim}", fontsize=9)
         axes.set_yscale("log")
@@ -90,7 +83,7 @@ def completions_over_time(demonstrations: Demonstrations, completions: Completio
     """
     longest = int(demonstrations.lengths.max())
     counts = np.array([_counts(episode, longest, completions) for episode in demonstrations.episodes])
-    figure = _figure(6.0, 3.6)
+    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
     axes = figure.add_subplot()
     low, high = np.quantile(counts, [0.1, 0.9], axis=0)
     steps = np.arange(1, longest + 1)
@@ -109,12 +102,3 @@ def _counts(episode: Episode, longest: int, completions: Completions | None) -> 
         return np.pad(done, (0, longest - len(done)), mode="edge")
     at = np.array(list(completions(episode.observations).values()), dtype=np.int64)
     return np.searchsorted(np.sort(at), np.arange(1, longest + 1), side="right")
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

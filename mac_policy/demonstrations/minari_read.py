@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.common.checks import nearest_hint
+from mac_policy.common.checks import check_choice, nearest_hint
 from mac_policy.demonstrations.checks import bound_actions
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Completions, Episode, Floats
@@ -117,17 +117,14 @@ def _episode(
     if select is not None:
         observations = np.ascontiguousarray(observations[:, select(observations.shape[1])])
     executed = (raw["infos"] or {}).get(EXECUTED_KEY)
-    if COMPLETED_KEY in metadata:
-        completed = tuple(json.loads(metadata[COMPLETED_KEY]))
-    else:
-        completed = tuple(completions(observations)) if completions else ()
+    computed = completions(observations) if completions and COMPLETED_KEY not in metadata else ()
     return Episode(
         observations=observations,
         actions=np.asarray(raw["actions"], dtype=np.float32),
         rewards=np.asarray(raw["rewards"], dtype=np.float32),
         terminations=np.asarray(raw["terminations"], dtype=np.bool_),
         truncations=np.asarray(raw["truncations"], dtype=np.bool_),
-        completed=completed,
+        completed=tuple(json.loads(metadata[COMPLETED_KEY]) if COMPLETED_KEY in metadata else computed),
         executed=None if executed is None else np.asarray(executed[1:], dtype=np.float32),
         seed=metadata.get("seed"),
     )
@@ -142,12 +139,7 @@ def flat_keys(space: spaces.Space[Any], keys: Sequence[str] | None = None) -> tu
     boxes = dict(_boxes(space))
     if keys is None or isinstance(space, spaces.Box):
         return tuple(boxes)
-    for key in keys:
-        if key not in boxes:
-            raise ValueError(
-                f"no observation entry {key!r}; there are {', '.join(map(repr, boxes))}{nearest_hint(key, boxes)}"
-            )
-    return tuple(keys)
+    return tuple(check_choice("observation entry", key, boxes) for key in keys)
 
 
 def _boxes(space: spaces.Space[Any], prefix: str = "") -> Iterator[tuple[str, spaces.Box]]:

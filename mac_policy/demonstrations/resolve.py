@@ -28,8 +28,6 @@ from mac_policy.demonstrations.minari_read import read_minari
 from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, fetch_minari, local_ids, local_path, store_root
 from mac_policy.demonstrations.task_data import DEFAULT_ORDER, OfficialFile, Scripted, TaskData
 
-HDF5 = (".hdf5", ".h5")
-
 
 class ScriptedStandIn(UserWarning):
     """Scripted demonstrations stand in for human ones."""
@@ -101,7 +99,7 @@ def _read(
             outside=outside,
             kind=task.published_kind,
         )
-    if path.suffix not in HDF5:
+    if path.suffix not in (".hdf5", ".h5"):
         raise ValueError(f"data.path={path} is neither a Minari folder nor a D4RL file (.hdf5)")
     return read_d4rl(
         path,

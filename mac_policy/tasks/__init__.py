@@ -6,7 +6,6 @@ True
 """
 
 from mac_policy.tasks.minari import MinariTask
-from mac_policy.tasks.registry import TASKS, register_task
-from mac_policy.tasks.task import Task, TaskEnvironment
+from mac_policy.tasks.task import TASKS, RendererMissing, Task, TaskEnvironment, register_task
 
-__all__ = ["TASKS", "MinariTask", "Task", "TaskEnvironment", "register_task"]
+__all__ = ["TASKS", "MinariTask", "RendererMissing", "Task", "TaskEnvironment", "register_task"]

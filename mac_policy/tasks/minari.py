@@ -10,7 +10,7 @@ from gymnasium import spaces
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.minari_read import action_space
 from mac_policy.demonstrations.task_data import TaskData
-from mac_policy.tasks.task import Task
+from mac_policy.tasks.task import Task, register_task
 
 
 @dataclass(frozen=True)
@@ -37,3 +37,6 @@ class MinariTask(Task):
     def action_space_of(self, demonstrations: Demonstrations) -> spaces.Box:
         """The action space that the data set was recorded with."""
         return action_space(Path(demonstrations.source.location))
+
+
+register_task(MinariTask())

@@ -1,4 +1,5 @@
-"""The protocol of a task: what a robot is to do, with its demonstrations, environment, expert and drawing."""
+"""The protocol of a task: what a robot is to do, with its demonstrations, environment, expert and drawing; the
+tasks by name."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from gymnasium import spaces
 
 from mac_policy.common.checks import check_choice
 from mac_policy.common.digest import modules_sha256
+from mac_policy.common.registry import Registry
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.resolve import load
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 Environment = gymnasium.Env[Any, Any]
 T = TypeVar("T", bound="Task")
+
+
+class RendererMissing(OSError):
+    """An environment cannot be drawn on this machine: no OpenGL backend works, or not the chosen one."""
 
 
 @dataclass(frozen=True)
@@ -172,3 +178,18 @@ class TaskEnvironment:
 
     def identity(self) -> dict[str, Any]:
         return self.task.identity()
+
+
+TASKS: Registry[Task] = Registry("task", "mac_policy.tasks")
+"""Each task with its default options."""
+
+
+def register_task(task: Task) -> Task:
+    """Make a task known by its name; returns the task.
+
+    >>> from mac_policy.tasks import MinariTask, register_task
+    >>> register_task(MinariTask("pen", dataset="D4RL/pen/human-v2"))   # changes the registry   # doctest: +SKIP
+    """
+    if not isinstance(task, Task):
+        raise ValueError(f"a task must be an instance of mac_policy.tasks.Task, got {task!r}")
+    return TASKS.register(task.name, task)

@@ -89,7 +89,7 @@ def test_a_dict_observation_is_flattened_in_the_order_of_its_space():
         read_minari("other/set-v0", keys=["b", "a/y"]).episodes[0].observations,
         np.hstack([columns["b"], columns["y"]]),
     )
-    with pytest.raises(ValueError, match=r"no observation entry 'a/x'; there are .* did you mean 'a/"):
+    with pytest.raises(ValueError, match=r"unknown observation entry 'a/x'; allowed are .* did you mean 'a/"):
         read_minari("other/set-v0", keys=["a/x"])
 
 

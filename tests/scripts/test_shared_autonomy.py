@@ -11,6 +11,7 @@ from envs.kitchen import rendering as kitchen_rendering
 from envs.kitchen.task import KitchenTask
 from mac_policy.evaluation.comparison import ComparisonSettings
 from mac_policy.evaluation.measurement import film
+from mac_policy.tasks import RendererMissing
 from tests.evaluation.fork_runs import save_all
 from tests.scripts.helpers import run_here, run_script
 
@@ -190,7 +191,7 @@ def test_without_opengl_it_goes_on_and_names_the_package(tmp_path, monkeypatch):
     )
     assert film(auto, {"mac": {0: [record]}}, tmp_path, None, said.append) is None
     assert said[-1].startswith("no video: rendering needs OpenGL")
-    with pytest.raises(kitchen_rendering.RendererMissing, match="libosmesa6"):
+    with pytest.raises(RendererMissing, match="libosmesa6"):
         film(always, {"mac": {0: [record]}}, tmp_path, None, said.append)
 
 
