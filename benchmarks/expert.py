@@ -82,7 +82,9 @@ def main() -> None:
     parser.add_argument(
         "--noise", default="0.08", help=f"standard deviation, or '{COLLECTION}' for the range of the collection"
     )
-    parser.add_argument("--start", default="official", choices=("official", "randomised"), help="start (default official)")
+    parser.add_argument(
+        "--start", default="official", choices=("official", "randomised"), help="start (default official)"
+    )
     parser.add_argument("--workers", type=int, default=1, help="number of worker processes (default 1)")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks/expert"), help="folder of results.json")
     options = parser.parse_args()
