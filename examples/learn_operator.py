@@ -1,17 +1,18 @@
-"""Teaches an operator with reinforcement learning: in the reduced action space of ActionFilter, and in the full one.
+"""Train an operator by reinforcement learning, in the reduced action space of ActionFilter and in the full one.
 
     python examples/learn_operator.py                         # the fork: minutes on one core
-    python examples/learn_operator.py --env kitchen-complete  # needs a trained policy and patience
+    python examples/learn_operator.py --env kitchen-complete  # needs a trained policy, and takes hours
 
-The operator commands a few dims of the action (in the fork: one thruster), a MAC policy that was trained on
-demonstrations fills in the rest. In the fork the operator has a side in mind: only passing on the left is rewarded,
-which the policy does not know. Three arms, learned by stable-baselines3 with the same settings and seeds:
+The operator commands a few dims of the action (in the fork: one thruster), and a MAC policy trained on demonstrations
+fills in the rest. In the fork only passing on the left is rewarded, which the policy does not know. stable-baselines3
+trains three arms with the same settings and seeds:
 
-    filter   the reduced action space; the policy sees what the operator commands
-    blind    the same space, but the policy does not see it: what conditioning is worth
+    filter   the reduced action space; the policy is shown the command
+    blind    the same space, but the policy is not shown the command, which measures the worth of conditioning
     full     the whole action space, without a policy
 
-Writes results.json, reward.png and the learned operators (.zip), which `scripts/shared_autonomy.py operator=sb3` reads.
+The script writes results.json, reward.png and the trained operators (.zip), which
+`scripts/shared_autonomy.py operator=sb3` reads.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-import envs.kitchen.goals  # with it the environments are registered
+import envs.kitchen.goals  # registers the environments
 from envs.fork.environment import OBSTACLE, record_fork_episode
 from mac_policy import ActionFilter, Demonstrations, Policy, Spaces, TrainSettings, load_policy, make_policy, train
 from mac_policy.common.checks import check_count
@@ -44,9 +45,9 @@ from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import read_config
 
 ARMS = tuple(COLOURS)
-COPIES = 8  # environments that an algorithm steps together
-PARTS = 10  # of a run, after each of which progress is shown
-HELD_OUT = 10_000  # the first seed of the episodes that measure what was learned
+COPIES = 8  # environments that are stepped together
+PARTS = 10  # progress is shown after each part of a run
+HELD_OUT = 10_000  # first seed of the evaluation episodes
 SETTINGS: dict[str, dict[str, Any]] = {
     "PPO": {"n_steps": 64, "batch_size": 128, "learning_rate": 1e-3},
     "SAC": {"learning_rate": 1e-3, "learning_starts": 1000},
@@ -54,7 +55,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class OneSide(gymnasium.Wrapper):
-    """The fork for somebody who wants to pass on the left: other ways through bring nothing."""
+    """The fork with a reward for passing on the left alone."""
 
     left = False
 
@@ -70,7 +71,7 @@ class OneSide(gymnasium.Wrapper):
 
 
 class Episodes(BaseCallback):
-    """Keeps the reward of every episode."""
+    """Records the reward of every training episode, and the step at which the episode ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +98,7 @@ def make_env(arm: str, plain: Callable[[], gymnasium.Env[Any, Any]], policy: Pol
 
 
 def fork_policy(out: Path) -> Policy:
-    """A small MAC policy from 300 scripted demonstrations, half of which pass on either side."""
+    """A small MAC policy, trained on 300 scripted demonstrations, half of which pass on each side."""
     demos = Demonstrations.of([record_fork_episode(index=i) for i in range(300)], name="fork", kind="scripted")
     env = gymnasium.make("mac_policy/fork-v0")
     small = {"width": 128, "depth": 2, "query_width": 64}
@@ -107,7 +108,7 @@ def fork_policy(out: Path) -> Policy:
 
 
 def learn(arms: dict[str, Callable[[], Monitor]], options: argparse.Namespace) -> Iterator[tuple[Learned | None, int]]:
-    """Every arm and seed: what was learned at the end of each run, and the steps taken since the last yield."""
+    """Train every arm and seed. Yields a run's result at its end (None before) and the steps since the last yield."""
     algorithm = getattr(stable_baselines3, options.algorithm)
     for seed in range(options.seeds):
         for arm, make in arms.items():
@@ -128,12 +129,12 @@ def learn(arms: dict[str, Callable[[], Monitor]], options: argparse.Namespace) -
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The fork's reward comes at the end of 12 steps: nothing is discounted."""
+    """Settings of the algorithm. The fork is not discounted: its reward comes at the end of 12 steps."""
     return SETTINGS[options.algorithm] | {"gamma": 1.0 if options.env == "fork" else 0.99, "device": "cpu"}
 
 
 def measure(env: gymnasium.Env[Any, Any], act: Callable[[Any], Any], options: argparse.Namespace) -> np.ndarray:
-    """(M,) rewards of held-out episodes, the same ones for every arm."""
+    """(M,) rewards of evaluation episodes, which are the same for every arm."""
     rewards = np.zeros(options.episodes)
     for i in range(options.episodes):
         seen, ended = env.reset(seed=HELD_OUT + i)[0], False
@@ -147,16 +148,16 @@ def measure(env: gymnasium.Env[Any, Any], act: Callable[[Any], Any], options: ar
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kitchens = ("kitchen", *envs.kitchen.goals.GOAL_SETS)
-    parser.add_argument("--env", default="fork", choices=("fork", *kitchens), help="kitchen: kitchen-mixed")
-    parser.add_argument("--policy", type=Path, help="folder of the policy that fills in [fork: trained here]")
-    parser.add_argument("--operator-dims", help="what the operator holds: k or a list [fork: 1, kitchen: 4]")
+    parser.add_argument("--env", default="fork", choices=("fork", *kitchens), help="kitchen stands for kitchen-mixed")
+    parser.add_argument("--policy", type=Path, help="folder of the policy that fills in [fork: a policy is trained]")
+    parser.add_argument("--operator-dims", help="dims that the operator holds: k or a list [fork: 1, kitchen: 4]")
     parser.add_argument("--algorithm", default="PPO", choices=SETTINGS)
-    parser.add_argument("--steps", type=int, help="of each run [fork: 24000, kitchen: 100000]")
-    parser.add_argument("--seeds", type=int, help="runs of each arm [fork: 5, kitchen: 1]")
-    parser.add_argument("--episodes", type=int, default=50, help="that measure what was learned")
+    parser.add_argument("--steps", type=int, help="environment steps per run [fork: 24000, kitchen: 100000]")
+    parser.add_argument("--seeds", type=int, help="number of runs per arm [fork: 5, kitchen: 1]")
+    parser.add_argument("--episodes", type=int, default=50, help="number of evaluation episodes")
     parser.add_argument("--arms", nargs="+", default=ARMS, choices=ARMS)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="folder [runs/learn_operator/<env>]")
+    parser.add_argument("--out", type=Path, help="folder of the results [runs/learn_operator/<env>]")
     options = parser.parse_args()
     options.env = {"kitchen": "kitchen-mixed"}.get(options.env, options.env)
     usual = {"operator_dims": 1, "steps": 24_000, "seeds": 5}
@@ -172,7 +173,7 @@ def read_options() -> argparse.Namespace:
 
 
 def ready(options: argparse.Namespace) -> tuple[Policy, Callable[[], gymnasium.Env[Any, Any]]]:
-    """The policy that fills in, and how to make the environment as that policy sees it."""
+    """The policy that fills in, and a function that makes the environment with the observations of that policy."""
     folder = options.policy or (options.out / "mac" if options.env == "fork" else Path(f"runs/{options.env}/mac-s0"))
     if options.env == "fork" and options.policy is None:
         policy = fork_policy(folder)
@@ -195,7 +196,7 @@ def main() -> None:
     alone = measure(ActionFilter(plain(), policy), lambda _: free, options)
     runs: dict[str, list[Learned]] = {arm: [] for arm in arms}
     total = options.steps * options.seeds * len(arms)
-    for run in with_progress(learn(arms, options), total, 0, name="steps of learning"):
+    for run in with_progress(learn(arms, options), total, 0, name="training steps"):
         if run is not None:
             runs[run.arm].append(run)
     record = run_record(0, read_config(options.policy)["dataset"]) | {
@@ -213,8 +214,8 @@ def main() -> None:
     picture = options.out / "reward.png"
     draw(runs, record).savefig(picture, dpi=150)
     model = options.out / f"{options.arms[0]}-s0.zip"
-    print(f"The reward while learning: {picture}")
-    print(f"To use a learned operator: python scripts/shared_autonomy.py task={options.env} operator=sb3", end=" ")
+    print(f"Reward during training: {picture}")
+    print(f"To use a trained operator: python scripts/shared_autonomy.py task={options.env} operator=sb3", end=" ")
     print(f"operator.path={model} operator_dims={options.operator_dims}")
     print(write_json(options.out / "results.json", record))
 

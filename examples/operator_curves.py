@@ -1,4 +1,4 @@
-"""What learn_operator.py shows: the reward while learning, and a table of what was learned."""
+"""The figure and the table of learn_operator.py: rewards during training, and rewards of the trained operators."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from mac_policy.common.statistics import mean_over_seeds
 from mac_policy.evaluation.report.tables import interval
 
 COLOURS = {"filter": "tab:blue", "blind": "tab:green", "full": "tab:orange"}
-BINS = 30  # of the reward curve
+BINS = 30  # points of a reward curve
 
 
 class Learned(NamedTuple):
-    """One operator."""
+    """One trained operator."""
 
     arm: str
     ends: np.ndarray
-    """(E,): the step at which each episode of its training ended."""
+    """(E,): the step at which each training episode ended."""
     rewards: np.ndarray
-    """(E,): what they brought."""
+    """(E,): rewards of the training episodes."""
     measured: np.ndarray
-    """(M,): rewards of episodes after training, without exploration."""
+    """(M,): rewards of evaluation episodes, without exploration."""
     seconds: float
 
 
 def curve(run: Learned, steps: int) -> np.ndarray:
-    """(BINS,) mean reward of the episodes that ended in each part of the training; NaN where none did."""
+    """(BINS,) mean reward of the episodes that end in each part of the training; NaN where none ends."""
     place = np.minimum((run.ends * BINS / steps).astype(int), BINS - 1)
     count, total = np.bincount(place, minlength=BINS), np.bincount(place, run.rewards, minlength=BINS)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
@@ -54,7 +54,7 @@ def summary(found: list[Learned], steps: int) -> dict[str, Any]:
 
 
 def draw(runs: dict[str, list[Learned]], record: dict[str, Any]) -> Figure:
-    """The reward while learning: thin lines are seeds, thick ones their mean."""
+    """The reward during training: thin lines are seeds, thick lines are means over seeds."""
     steps = record["steps"]
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -63,13 +63,13 @@ def draw(runs: dict[str, list[Learned]], record: dict[str, Any]) -> Figure:
         curves = np.array([curve(run, steps) for run in found])
         axes.plot(at, curves.T, color=COLOURS[arm], linewidth=0.7, alpha=0.4)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a part in which no episode ended
+            warnings.simplefilter("ignore", RuntimeWarning)  # parts in which no episode ends
             axes.plot(at, np.nanmean(curves, 0), color=COLOURS[arm], linewidth=2.2, label=label(arm, record))
-    axes.axhline(record["alone"], color="0.4", linestyle="--", linewidth=1.2, label="the policy alone, no operator")
-    axes.set(xlabel="environment steps", ylabel="reward an episode, while learning", xlim=(0, steps))
+    axes.axhline(record["alone"], color="0.4", linestyle="--", linewidth=1.2, label="policy alone, no operator")
+    axes.set(xlabel="environment steps", ylabel="reward per episode during training", xlim=(0, steps))
     axes.set_ylim(bottom=-0.02 * axes.get_ylim()[1])
     seeds = len(next(iter(runs.values())))
-    title = f"{record['algorithm']} learns to operate: {record['env']}, {seeds} seed{'s' if seeds > 1 else ''} an arm"
+    title = f"{record['algorithm']} learns to operate: {record['env']}, {seeds} seed{'s' if seeds > 1 else ''} per arm"
     axes.set_title(title, loc="left", fontsize=11)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
@@ -79,15 +79,15 @@ def draw(runs: dict[str, list[Learned]], record: dict[str, Any]) -> Figure:
 def label(arm: str, record: dict[str, Any]) -> str:
     held = f"{len(record['operator_dims'])} of {record['action_dims']} dims"
     return {
-        "filter": f"{held}, the policy fills in the rest",
-        "blind": f"{held}, the policy does not see them",
+        "filter": f"{held}, policy fills in the rest",
+        "blind": f"{held}, policy is not shown them",
         "full": f"all {record['action_dims']} dims, no policy",
     }[arm]
 
 
 def show(record: dict[str, Any]) -> None:
-    table = Table(title=f"Reward of learned operators, {record['env']}; without an operator {record['alone']:.2f}")
-    for column in ("arm", "reward", "95% interval", "each seed", "seconds a run"):
+    table = Table(title=f"Reward of trained operators, {record['env']}; without an operator {record['alone']:.2f}")
+    for column in ("arm", "reward", "95% interval", "each seed", "seconds per run"):
         table.add_column(column, justify="left" if column == "arm" else "right")
     for name, arm in record["arms"].items():
         each = " ".join(f"{mean:.2f}" for mean in arm["seed_means"])

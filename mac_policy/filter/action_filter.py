@@ -78,15 +78,15 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         if seed is not None:
             self.completion.filler.seed(seed)
         self.completion.begin(np.ones(1, bool))
-        self.completion.observe([observation])
+        self.completion.observe(np.asarray(observation)[None])
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        actions, reports = self.completion(action)
-        report: dict[str, Any] = {name: value if value.ndim else value.item() for name, (value,) in reports.items()}
+        actions, entries = self.completion(action)
+        report: dict[str, Any] = {key: rows[0] if rows.ndim > 1 else rows.item() for key, rows in entries.items()}
         report["fill_ms"] = Milliseconds(report["fill_ms"])
         observation, reward, terminated, truncated, info = self.env.step(actions[0])
-        self.completion.observe([observation])
+        self.completion.observe(np.asarray(observation)[None])
         return observation, reward, terminated, truncated, {**info, "action_filter": report}
 
 

@@ -125,11 +125,11 @@ class Filler:
         if self.hand_over is not None:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
         actions = np.where(usable.mask, usable.command, wanted)
-        if self.see_operator and (fallback.any() or self.hand_over is not None):
+        if self.see_operator and (np.count_nonzero(fallback) or self.hand_over is not None):
             self._state = self._state.carried_out(actions)  # a blind policy remembers its own: commands stay hidden
         self._last = actions.copy()  # an environment may scale its action in place
         self.counts["calls"] += 1
-        self.counts["fallback"] += int(fallback.sum())
+        self.counts["fallback"] += np.count_nonzero(fallback)
         return Filled(actions, 1e3 * (time.perf_counter() - began), fallback, usable.invalid, usable.mask)
 
     def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
@@ -150,16 +150,16 @@ class Filler:
         self._note("clipped", usable.clipped, "the operator's command lies outside the action space", "it is clipped")
         blind: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(seen), axis=1)
         self._note("blind", blind, "the observation is NaN")
-        planned = self._planned(np.where(blind[:, None], 0, seen), usable)
+        planned = self._planned(np.where(blind[:, None], 0, seen) if np.count_nonzero(blind) else seen, usable)
         if planned is None:
             return self._last, np.ones(self.batch, bool)
         inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
-        broken = ~np.isfinite(planned).all(1)
+        broken = np.logical_or.reduce(~np.isfinite(planned), axis=1)
         self._note("broken", broken, "the policy returned NaN or infinity")
-        if (forgotten := broken | blind).any():  # also the zeros shown in place of a NaN observation
+        if np.count_nonzero(forgotten := broken | blind):  # also the zeros shown in place of a NaN observation
             self._state = self._state.reset(forgotten)
         fallback = usable.invalid | forgotten
-        return np.where(fallback[:, None], self._last, inside), fallback
+        return (np.where(fallback[:, None], self._last, inside) if np.count_nonzero(fallback) else inside), fallback
 
     def _planned(self, seen: NDArray[np.float32], usable: Usable) -> NDArray[Any] | None:
         """(B, n) the policy's answer, or None without one."""

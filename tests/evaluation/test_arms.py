@@ -133,8 +133,9 @@ def test_a_recorded_operator_is_read_from_its_file(tmp_path):
         with pytest.raises(ValueError, match=message):
             operator(**settings)
     path.write_text("no array")
-    with pytest.raises(ValueError, match="holds no recorded actions"):
-        acting.check(Space.action_space)
+    for broken in (acting, operator("noisy", inner="replay", path=str(path))):
+        with pytest.raises(ValueError, match="holds no recorded actions"):
+            broken.check(Space.action_space)
 
 
 class Space:

@@ -237,6 +237,15 @@ def test_a_late_policy_is_not_waited_for():
     assert fill(filler).actions[0].tolist() == np.float32([0.3] * 3).tolist()  # what came late is not used
 
 
+def test_a_policy_that_raises_a_timeout_of_its_own_has_failed_and_is_not_late():
+    filler = Filler(scripted(), deadline_ms=5000)
+    filler.policy.tell(0.2, TimeoutError("no camera"))
+    fill(filler)
+    with pytest.warns(RuntimeWarning, match="the policy failed with TimeoutError: no camera"):
+        assert fill(filler).fallback[0]
+    assert (filler.counts["late"], filler.counts["failed"]) == (0, 1)
+
+
 def test_a_policy_in_time_answers_as_without_a_deadline():
     timed, free = Filler(make("mac"), 4, deadline_ms=5000), Filler(make("mac"), 4)
     for step in range(3):
