@@ -10,7 +10,7 @@ import numpy as np
 from mac_policy.cli.command import Command, DrawingOptions, options_of
 from mac_policy.common.checks import check_count
 from mac_policy.rows.checkpoint import load_arms
-from mac_policy.rows.generation.grids import check_patterns, completion_rows, completions, write_rows
+from mac_policy.rows.generation.infill import check_patterns, completion_rows, completions, write_rows
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.likelihoods.presets import rows_of_arm
 

@@ -12,7 +12,7 @@ from mac_policy.cli.command import Command, RunOptions, options_of
 from mac_policy.common.checks import check_choice
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.rows.checkpoint import load_of_images
-from mac_policy.rows.generation.feature_distance import NAME
+from mac_policy.rows.generation.features import NAME
 from mac_policy.rows.generation.few_steps import (
     FewSteps,
     check_samples,
@@ -23,7 +23,7 @@ from mac_policy.rows.generation.few_steps import (
     set_with_classes,
     write_distances,
 )
-from mac_policy.rows.generation.grids import write_rows
+from mac_policy.rows.generation.infill import write_rows
 from mac_policy.rows.likelihoods.presets import rows_of_arm
 
 
@@ -49,8 +49,8 @@ def main(config: dict[str, Any]) -> None:
     network, accuracy = features_for(rows, options.root, asked.feature_steps)
     samples, seconds = {}, {}
     for steps in numbers:
-        drawn = drawn_once(model, arm, out, count, steps, temperature=asked.temperature, seed=asked.seed)
-        samples[steps], seconds[str(steps)] = drawn.samples, round(drawn.seconds, 2)
+        drawn, took = drawn_once(model, arm, out, count, steps, temperature=asked.temperature, seed=asked.seed)
+        samples[steps], seconds[str(steps)] = drawn, round(took, 2)
         print(f"{count} samples in {steps} steps: {seconds[str(steps)]} s")
     write_rows(
         out / "samples.png",

@@ -8,7 +8,7 @@ from typing import Any
 from mac_policy.cli.command import Command, RunOptions, options_of
 from mac_policy.rows.checkpoint import load_of_images
 from mac_policy.rows.generation.along_path import Generation, check_path, generation, generation_rows, shares
-from mac_policy.rows.generation.grids import write_rows
+from mac_policy.rows.generation.infill import write_rows
 
 
 @dataclass(frozen=True)

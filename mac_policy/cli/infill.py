@@ -13,11 +13,10 @@ from torch import Tensor
 from mac_policy.cli.command import Command, DrawingOptions, options_of
 from mac_policy.common.checks import check_count
 from mac_policy.rows.checkpoint import load
-from mac_policy.rows.generation.grids import in_mode_of
 from mac_policy.rows.generation.infill import (
     check_text,
-    fill_rows,
     fill_text,
+    in_mode_of,
     read_picture,
     three_rows,
     with_holes,
@@ -95,7 +94,7 @@ def images(options: Options, model: RowModel, spec: ModelSpec) -> None:
     else:
         x = test_rows(options, 18)
     given = given_by_pattern(options.pattern, options.ratio, len(x), spec.shape, generator)
-    filled = fill_rows(asked, x, given, steps=options.steps, temperature=options.temperature, generator=generator)
+    filled = asked.sample(x, given=given, steps=options.steps, temperature=options.temperature, generator=generator)
     out = options.out or options.folder / "infill.png"
     print(write_picture(out, three_rows(x, given, filled, spec.shape, spec.levels or 2), options.zoom))
 

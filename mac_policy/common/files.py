@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from safetensors import safe_open
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import Tensor
 
 
@@ -49,6 +51,15 @@ def remove_litter(folder: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """As `write_bytes`, in UTF-8."""
     write_bytes(path, text.encode())
+
+
+def write_figure(path: Path, figure: Figure, dpi: int = 120) -> Path:
+    """As `write_bytes`, a figure of matplotlib as a PNG. The folder is made where it is missing."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, buffer.getvalue())
+    return path
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:

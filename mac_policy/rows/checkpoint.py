@@ -1,19 +1,21 @@
-"""A trained model of rows as a folder: config.json (plain JSON) and model.safetensors."""
+"""A trained model of rows as a folder: config.json (plain JSON), model.safetensors, and measurements of the model."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice
 from mac_policy.common.files import CheckpointError
-from mac_policy.common.provenance import versions
+from mac_policy.common.provenance import versions, write_json
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.spec import ModelSpec, build
 
@@ -29,20 +31,19 @@ def save(
     dataset: Mapping[str, Any],
     training: Mapping[str, Any],
     identity: Mapping[str, Any],
-) -> Path:
+) -> None:
     """Write the folder, each file atomically; config.json last, so that the files it describes exist."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "schema": SCHEMA,
-        "spec": spec.as_dict(),
+        "spec": asdict(spec),
         "dataset": dict(dataset),
         "versions": versions(),
         "training": dict(training),
         "identity": dict(identity),
     }
     atomic.write_tensors(folder / WEIGHTS, model.state_dict())
-    atomic.write_text(folder / CONFIG, json.dumps(config, indent=2, allow_nan=False) + "\n")
-    return folder
+    write_json(folder / CONFIG, config)
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[Row
     folder = Path(folder)
     config = read_config(folder)
     try:
-        spec = spec_from(config["spec"])
+        spec = ModelSpec(**{**config["spec"], "shape": tuple(config["spec"]["shape"])})
         model = build(spec)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from error
@@ -98,6 +99,25 @@ def load_arms(run: Path, seed: int, arms: Sequence[str] | None = None) -> dict[s
     return {check_choice("trained arm", arm, there): load(run / f"{arm}-s{seed}") for arm in arms or there}
 
 
-def spec_from(values: Mapping[str, Any]) -> ModelSpec:
-    """The inverse of `ModelSpec.as_dict`."""
-    return ModelSpec(**{**values, "shape": tuple(values["shape"])})
+class Kept(NamedTuple):
+    """Measurements, and the seconds that they took."""
+
+    tensors: Mapping[str, Tensor]
+    seconds: float
+
+
+def read_kept(path: Path, facts: Mapping[str, Any]) -> Kept | None:
+    """The measurements with the same facts; None if the file is missing or damaged or has other facts."""
+    try:
+        metadata = atomic.read_metadata(path)
+        if json.loads(metadata["facts"]) != facts:
+            return None
+        return Kept(atomic.read_tensors(path), json.loads(metadata["seconds"]))
+    except (FileNotFoundError, KeyError, SafetensorError):
+        return None
+
+
+def write_kept(path: Path, kept: Kept, facts: Mapping[str, Any]) -> None:
+    """Write the measurements and their facts, plain JSON, in one atomic step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_tensors(path, kept.tensors, {"facts": json.dumps(facts), "seconds": json.dumps(kept.seconds)})

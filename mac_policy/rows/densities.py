@@ -36,21 +36,19 @@ class ProposalOf(Head):
         return conditional
 
 
-def with_grid(head: EnergyTilted) -> EnergyTilted:
-    """The same head with its normaliser summed over a grid, which has no bias, unlike importance samples."""
-    other = copy.copy(head)
-    other.normaliser = "grid"
-    return other
-
-
 def views(model: AnyOrderModel) -> dict[str, AnyOrderModel]:
-    """The model with each density of its head: 'model', the head's own; for energies also 'proposal' and 'grid'."""
+    """The model with each density of its head: 'model', the head's own; for energies also 'proposal' and 'grid'.
+
+    'grid' sums the normaliser over a grid, which has no bias, unlike importance samples.
+    """
     if not isinstance(model.head, EnergyTilted):
         return {"model": model}
-    heads = {"model": model.head, "proposal": ProposalOf(model.head), "grid": with_grid(model.head)}
-    return {name: _with_head(model, head) for name, head in heads.items()}
-
-
-def _with_head(model: AnyOrderModel, head: Head) -> AnyOrderModel:
-    other = AnyOrderModel(model.network, head, rows_per_pass=model.rows_per_pass, validate=model.validate)
-    return other.train(model.training)
+    grid = copy.copy(model.head)
+    grid.normaliser = "grid"
+    heads = {"model": model.head, "proposal": ProposalOf(model.head), "grid": grid}
+    return {
+        name: AnyOrderModel(model.network, head, rows_per_pass=model.rows_per_pass, validate=model.validate).train(
+            model.training
+        )
+        for name, head in heads.items()
+    }

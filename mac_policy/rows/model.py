@@ -157,27 +157,27 @@ class AnyOrderRows(RowModel):
         """The estimate from `steps` steps has no bias. A path network answers whole paths, whatever `steps` is."""
         found: dict[str, Tensor] = {}
         for name, view in views(self.model).items():
+            paths = generator and generator.clone_state()  # every density sees the same paths and steps
             if steps is None or self.model.asking.whole_paths:
-                values = view.log_prob(
+                found[name] = view.log_prob(
                     x,
                     query=query,
                     given=given,
                     factorization=self.factorization,
                     orders=orders,
-                    generator=_same(generator),
+                    generator=paths,
                 )
             else:
-                values = estimated_log_prob(
+                found[name] = estimated_log_prob(
                     view,
                     x,
                     query=query,
                     given=given,
                     factorization=self.factorization,
                     steps=steps,
-                    generator=_same(generator),
-                    step_generator=_same(step_generator),
+                    generator=paths,
+                    step_generator=step_generator and step_generator.clone_state(),
                 )
-            found[name] = values
         return found
 
     def sample(self, x: Tensor, *, given: Tensor, **options: Any) -> Tensor:
@@ -187,12 +187,3 @@ class AnyOrderRows(RowModel):
 def rows_of(draws: Any, rows: slice) -> Any:
     """The draws of some rows of a batch."""
     return draws[rows] if isinstance(draws, Tensor) else map_tensors(lambda part: part[rows], draws)
-
-
-def _same(generator: torch.Generator | None) -> torch.Generator | None:
-    """A copy in the same state: every density sees the same paths."""
-    if generator is None:
-        return None
-    copy = torch.Generator(device=generator.device)
-    copy.set_state(generator.get_state())
-    return copy

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.core import AnyOrderModel, Factorization, StagedModes
@@ -30,6 +29,7 @@ from mac_policy.rows.baselines import BASELINES, Baseline
 from mac_policy.rows.methods import METHODS
 from mac_policy.rows.model import AnyOrderRows, RowModel
 
+T = TypeVar("T")
 NETWORKS: dict[str, type[Network]] = {
     "transformer": Transformer,
     "unet": UNet,
@@ -78,10 +78,6 @@ class ModelSpec:
     def num_variables(self) -> int:
         return math.prod(self.shape)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The description as plain values."""
-        return dataclasses.asdict(self)
-
 
 def build(spec: ModelSpec, seed: int = 0) -> RowModel:
     """An untrained model; methods with the same kind of network start from the same weights, given the same seed.
@@ -101,19 +97,16 @@ def make_any_order(spec: ModelSpec) -> AnyOrderRows:
     """An any-order model, whose first weights come from torch's global generator."""
     factorization = make_factorization(spec)
     head = make_head(spec)
-    network = make_network(spec, head)
-    return AnyOrderRows(AnyOrderModel(network, head, validate=False), factorization)
+    return AnyOrderRows(AnyOrderModel(make_network(spec, head), head, validate=False), factorization)
 
 
 def make_baseline(spec: ModelSpec) -> Baseline:
     """One of `BASELINES`, made of shape, levels, head, network and its own settings."""
-    settings = dict(spec.network)
-    kind = check_choice("baseline", settings.pop("kind", None), BASELINES)
+    kind = check_choice("baseline", spec.network.get("kind"), BASELINES)
     if kind != METHODS[spec.method].network:
         raise ValueError(f"the method {spec.method} is the baseline {METHODS[spec.method].network}, not {kind}")
     known = {"shape": spec.shape, "head": make_head(spec), "levels": spec.levels}
-    found: Baseline = _construct(BASELINES[kind], settings, known, kind)
-    return found
+    return _construct(BASELINES[kind], spec.network, known, kind)
 
 
 def make_factorization(spec: ModelSpec) -> Factorization:
@@ -136,11 +129,10 @@ def staged_modes(spec: ModelSpec, names: tuple[str, ...] | None = None) -> Stage
 
 
 def make_head(spec: ModelSpec) -> Head:
-    settings = dict(spec.head)
-    cls = HEADS[check_choice("head", settings.pop("kind", None), HEADS)]
+    cls = HEADS[check_choice("head", spec.head.get("kind"), HEADS)]
     known: dict[str, Any] = {"num_variables": spec.num_variables, "num_classes": spec.levels, "num_levels": spec.levels}
     known["channels"] = spec.shape[0] if len(spec.shape) == 3 and METHODS[spec.method].modes is not None else 1
-    head: Head = _construct(cls, settings, known, "head")
+    head = _construct(cls, spec.head, known, "head")
     if head.discrete != (spec.levels is not None):
         values = "real numbers" if spec.levels is None else f"values 0..{spec.levels - 1}"
         raise ValueError(f"the head {spec.head['kind']!r} is not for {values}")
@@ -148,8 +140,7 @@ def make_head(spec: ModelSpec) -> Head:
 
 
 def make_network(spec: ModelSpec, head: Head) -> Network:
-    settings = dict(spec.network)
-    cls = NETWORKS[check_choice("network", settings.pop("kind", None), NETWORKS)]
+    cls = NETWORKS[check_choice("network", spec.network.get("kind"), NETWORKS)]
     if cls.kind != METHODS[spec.method].network:
         raise ValueError(
             f"the method {spec.method} needs a {METHODS[spec.method].network} network, "
@@ -162,13 +153,14 @@ def make_network(spec: ModelSpec, head: Head) -> Network:
         "num_params": head.num_params,
         "num_modes": 0 if METHODS[spec.method].modes is None else len(staged_modes(spec).modes),
     }
-    network: Network = _construct(cls, settings, known, "network")
-    return network
+    return _construct(cls, spec.network, known, "network")
 
 
-def _construct(cls: Callable[..., nn.Module], settings: Mapping[str, Any], known: Mapping[str, Any], what: str) -> Any:
-    """cls(**settings) with those of the `known` values that it takes; unknown settings are named."""
+def _construct(cls: type[T], described: Mapping[str, Any], known: Mapping[str, Any], what: str) -> T:
+    """The object of this `kind` with its settings and those of the `known` values that it takes; unknown settings are
+    named."""
     taken = inspect.signature(cls).parameters
+    settings = {key: value for key, value in described.items() if key != "kind"}
     for key in settings:
         check_choice(f"setting of the {what}", key, [name for name in taken if name not in known])
     return cls(**{key: value for key, value in known.items() if key in taken}, **settings)
@@ -183,8 +175,6 @@ def make_order(shape: tuple[int, ...], kind: str = "lexicographic", stride: int 
     """
     check_choice("order", kind, ORDERS)
     num_variables = math.prod(shape)
-    if kind == "strided":
-        return strided(num_variables, check_count("stride", stride))
-    if kind == "pixels":
-        return strided(num_variables, math.prod(shape[1:]))
-    return lexicographic(num_variables)
+    if kind == "lexicographic":
+        return lexicographic(num_variables)
+    return strided(num_variables, math.prod(shape[1:]) if kind == "pixels" else check_count("stride", stride))

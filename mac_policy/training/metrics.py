@@ -32,12 +32,10 @@ def write_curve(path: Path, rows: Sequence[Row], title: str) -> None:
     if find_spec("matplotlib") is None:
         warnings.warn(f"matplotlib is not installed: {path.name} is not written", stacklevel=2)
         return
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     extra = [key for key in (rows[0] if rows else {}) if key.startswith("coverage")]
     figure = Figure(figsize=(6, 3 + 2 * bool(extra)), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1 + bool(extra), 1, squeeze=False)[:, 0]
     steps = [row["step"] for row in rows]
     for key in ("loss", "validation_loss"):
@@ -52,9 +50,7 @@ def write_curve(path: Path, rows: Sequence[Row], title: str) -> None:
         panel.set(xlabel="step")
         if panel.get_legend_handles_labels()[0]:
             panel.legend()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    atomic.write_bytes(path, buffer.getvalue())
+    atomic.write_figure(path, figure)
 
 
 def check_tensorboard() -> None:

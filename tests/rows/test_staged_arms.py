@@ -9,7 +9,7 @@ import torch
 
 from mac_policy.core import StagedModes
 from mac_policy.core.staged import image_regions
-from mac_policy.rows.likelihoods import outcome
+from mac_policy.rows.likelihoods import evaluate as outcome
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, missing
 from mac_policy.rows.likelihoods.report import results_tables
 from mac_policy.rows.methods import METHODS

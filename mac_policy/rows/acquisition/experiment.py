@@ -21,7 +21,7 @@ from mac_policy.rows.acquisition.curves import ROWS_PER_PASS, measured_curves
 from mac_policy.rows.acquisition.settings import ORDERS, AcquisitionSettings
 from mac_policy.rows.acquisition.summary import summarised
 from mac_policy.rows.baselines import BASELINES
-from mac_policy.rows.kept import Kept, read_kept, write_kept
+from mac_policy.rows.checkpoint import Kept, read_kept, write_kept
 from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.methods import METHODS, check_methods

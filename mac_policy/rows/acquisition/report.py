@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.table import Table
 
@@ -69,7 +67,6 @@ def write_plot(record: Mapping[str, Any], path: Path) -> Path:
     compares the orders that the arms choose."""
     arms = {name: arm for name, arm in record["arms"].items() if "diverged" not in arm}
     figure = Figure(figsize=(3.2 * (len(arms) + 1), 6), layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(len(METRICS), len(arms) + 1, sharex=True, sharey="row", squeeze=False)
     for row, metric in zip(panels, METRICS, strict=True):
         for place, (name, arm) in enumerate(arms.items()):
@@ -88,10 +85,7 @@ def write_plot(record: Mapping[str, Any], path: Path) -> Path:
     for panel in panels[-1]:
         panel.set_xlabel("known variables")
     figure.suptitle(f"{record['benchmark']}: error of the target. {INTERVALS}")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    atomic.write_bytes(path, buffer.getvalue())
-    return path
+    return atomic.write_figure(path, figure, 110)
 
 
 def _draw(panel: Any, found: Mapping[str, Any], label: str, color: str) -> None:

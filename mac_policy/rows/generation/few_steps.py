@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice, check_count, check_list, check_positive
 from mac_policy.common.digest import file_sha256
-from mac_policy.rows.checkpoint import WEIGHTS
-from mac_policy.rows.generation.feature_distance import feature_distance
-from mac_policy.rows.generation.feature_network import FeatureNetwork, coarsened, train_feature_network
-from mac_policy.rows.kept import Kept, read_kept, write_kept
+from mac_policy.rows.checkpoint import WEIGHTS, Kept, read_kept, write_kept
+from mac_policy.rows.generation.features import FeatureNetwork, feature_distance, train_feature_network
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.model import AnyOrderRows, RowModel
-from mac_policy.rows.sets.labels import LABELLED
-from mac_policy.rows.sets.registry import load_rows
+from mac_policy.rows.sets.registry import LABELLED, load_rows
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.streams import stream
 
@@ -61,13 +55,6 @@ class FewSteps:
         check_count("seed", self.seed, 0)
 
 
-class Drawn(NamedTuple):
-    """Images of a model."""
-
-    samples: Tensor  # (S, N)
-    seconds: float  # the time that the sampling took
-
-
 def possible_steps(model: RowModel, steps: Iterable[int]) -> list[int]:
     """The different numbers of steps in rising order, each limited to the most steps that the model can take."""
     most = getattr(model, "most_steps", None)
@@ -100,8 +87,8 @@ def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: i
 
 def drawn_once(
     model: RowModel, arm: Path, folder: Path, count: int, steps: int, *, temperature: float, seed: int
-) -> Drawn:
-    """`draw`, with the samples kept in the folder and read again for the same weights and settings."""
+) -> tuple[Tensor, float]:
+    """`draw` and the seconds that it took. Samples of the same weights and settings are kept in the folder."""
     path = folder / f"samples-{steps}.safetensors"
     facts = {"weights": file_sha256(arm / WEIGHTS), "count": count, "temperature": temperature, "seed": seed}
     kept = read_kept(path, facts)
@@ -110,7 +97,7 @@ def drawn_once(
         samples = draw(model, count, steps, temperature=temperature, seed=seed)
         kept = Kept({"samples": samples}, time.perf_counter() - begun)
         write_kept(path, kept, facts)
-    return Drawn(kept.tensors["samples"], kept.seconds)
+    return kept.tensors["samples"], kept.seconds
 
 
 def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:
@@ -138,7 +125,7 @@ def two_sets(rows: RowSet, count: int) -> tuple[Tensor, Tensor]:
     """Two disjoint sets of test images, a fixed random sample of the whole file: its beginning and its end may be by
     different writers."""
     drawn = torch.randperm(len(rows.test), generator=stream(0, "test images"))[: check_samples(count, rows) * 2].numpy()
-    return as_levels(rows, drawn[:count]), as_levels(rows, drawn[count:])
+    return row_tensor(rows.test, np.sort(drawn[:count])), row_tensor(rows.test, np.sort(drawn[count:]))
 
 
 def check_samples(count: int, rows: RowSet) -> int:
@@ -151,15 +138,9 @@ def check_samples(count: int, rows: RowSet) -> int:
     return count
 
 
-def as_levels(rows: RowSet, index: NDArray[np.int64]) -> Tensor:
-    """Test images as a tensor (S, N) of levels."""
-    return coarsened(row_tensor(rows.test, np.sort(index)), rows.levels or 256, rows.levels or 256)
-
-
 def write_distances(path: Path, found: Mapping[str, Any], about: str) -> Path:
     """Write a PNG of the distance against the number of steps."""
     figure = Figure(figsize=(6, 4), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     steps: Sequence[int] = [int(step) for step in found["steps"]]
     axes.plot(steps, list(found["steps"].values()), marker="o", label="samples")
@@ -167,7 +148,4 @@ def write_distances(path: Path, found: Mapping[str, Any], about: str) -> Path:
     axes.set(xscale="log", xlabel="steps", ylabel="distance to test images", title=about)
     axes.title.set_fontsize(8)
     axes.legend()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    atomic.write_bytes(path, buffer.getvalue())
-    return path
+    return atomic.write_figure(path, figure)

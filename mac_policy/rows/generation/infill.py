@@ -1,21 +1,24 @@
-"""Filling in the missing parts of texts and images with a trained arm."""
+"""Filling in the missing parts of texts and images with trained arms, and pictures of it."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.common import files as atomic
-from mac_policy.common.checks import check_count
+from mac_policy.common.checks import check_count, check_list
 from mac_policy.rows.model import RowModel
-from mac_policy.rows.patterns import HOLE, pieces
+from mac_policy.rows.patterns import HOLE, MODES, given_by_pattern, pieces, split_pattern
 from mac_policy.rows.sets.text8 import ALPHABET, decode, encode
+from mac_policy.training.streams import stream
 
 GREY = 127
 
@@ -43,8 +46,6 @@ def fill_text(
         x[row, : len(part)] = torch.from_numpy(encode(part.replace(HOLE, " ")).copy())
         given[row, : len(part)] = torch.tensor([character != HOLE for character in part])
         there[row, : len(part)] = True
-    if steps is not None:
-        check_count("steps", steps)
     filled = model.sample(x, given=given, missing=~there, steps=steps, temperature=temperature, generator=generator)
     return "".join(decode(row[: len(part)].numpy()) for row, part in zip(filled, parts, strict=True))
 
@@ -72,26 +73,14 @@ def check_text(text: str) -> str:
     return lower
 
 
-def fill_rows(
-    model: RowModel,
-    x: Tensor,
-    given: Tensor,
-    *,
-    steps: int | None = None,
-    temperature: float = 1.0,
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """Rows (B, N) with all variables drawn that are not given. Fewer `steps` draw several variables at once."""
-    if steps is not None:
-        check_count("steps", steps)
-    return model.sample(x, given=given, steps=steps, temperature=temperature, generator=generator)
-
-
 def three_rows(x: Tensor, given: Tensor, filled: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
     """One picture (3 H, B W, 3): the images, the same with holes in grey, and the fills."""
-    grey = torch.full_like(x.float(), GREY / 255 * (levels - 1))
-    shown = torch.where(given, x.float(), grey)
-    return np.concatenate([strip(values, shape, levels) for values in (x, shown, filled)])
+    return picture_of(completion_rows(x, given[None], {"filled": filled[None]}, levels), shape, levels)
+
+
+def picture_of(rows: Mapping[str, Tensor], shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
+    """Rows of images (B, N) below one another, (R * H, B * W, 3)."""
+    return np.concatenate([strip(row, shape, levels) for row in rows.values()])
 
 
 def strip(images: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
@@ -128,3 +117,86 @@ def read_picture(path: Path, shape: Sequence[int]) -> Tensor:
         raise ValueError(f"{path} is {pixels.shape[0]} x {pixels.shape[1]} pixels, this model's images are {wanted}")
     channels_first = pixels[None] if shape[0] == 1 else pixels.transpose(2, 0, 1)
     return torch.from_numpy(np.ascontiguousarray(channels_first)).reshape(1, -1)
+
+
+def completions(
+    models: Mapping[str, RowModel],
+    x: Tensor,
+    patterns: Sequence[str],
+    shape: Sequence[int],
+    *,
+    steps: int | None = None,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The given mask of each image under each pattern (P, B, N), and the completions by every model (P, B, N).
+
+    A model with activation modes is asked in the mode that fills the missing region last. All models share the masks.
+    """
+    split = [split_pattern(pattern) for pattern in patterns]
+    given = torch.stack(
+        [
+            given_by_pattern(kind, share, len(x), shape, stream(seed, f"missing {pattern}"))
+            for pattern, (kind, share) in zip(patterns, split, strict=True)
+        ]
+    )
+    found = {}
+    for name, model in models.items():
+        fills = [
+            in_mode_of(model, kind).sample(
+                x, given=seen, steps=steps, temperature=temperature, generator=stream(seed, f"fill {pattern}")
+            )
+            for pattern, (kind, _), seen in zip(patterns, split, given, strict=True)
+        ]
+        found[name] = torch.stack(fills)
+    return given, found
+
+
+def check_patterns(option: str, patterns: Any, shape: Sequence[int]) -> list[str]:
+    """The patterns of an option, each checked for rows of this shape; None is no pattern."""
+    found = [str(pattern) for pattern in check_list(option, [] if patterns is None else patterns)]
+    for pattern in found:
+        try:
+            given_by_pattern(*split_pattern(pattern), 1, shape)
+        except ValueError as error:
+            raise ValueError(f"{option}: {pattern!r}: {error}") from error
+    return found
+
+
+def in_mode_of(model: RowModel, pattern: str) -> RowModel:
+    """The model in the mode that fills this pattern's region last, if it has that mode."""
+    mode = MODES.get(pattern)
+    return model.in_mode(mode) if mode is not None and mode in model.modes else model
+
+
+def completion_rows(x: Tensor, given: Tensor, fills: Mapping[str, Tensor], levels: int) -> dict[str, Tensor]:
+    """The rows of a picture by name (P * B, N): the data, the given part with grey holes, the completions."""
+    grey = torch.full_like(x.float(), GREY / 255 * (levels - 1))
+    rows = {"data": x.float().expand(given.shape), "shown": torch.where(given, x.float(), grey)}
+    rows |= {name: filled.float() for name, filled in fills.items()}
+    return {name: row.transpose(0, 1).flatten(0, 1) for name, row in rows.items()}
+
+
+def write_rows(
+    path: Path,
+    rows: Mapping[str, Tensor],
+    shape: Sequence[int],
+    levels: int,
+    *,
+    columns: Sequence[str] = (),
+    title: str = "",
+    zoom: float = 0.6,
+) -> Path:
+    """Write a PNG of rows of images, with their names at the left; `columns` are the names above, repeated."""
+    count = len(next(iter(rows.values())))
+    figure = Figure(figsize=(1.2 + zoom * count, 0.8 + zoom * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(picture_of(rows, shape, levels), interpolation="nearest")
+    axes.set_yticks(shape[1] * (np.arange(len(rows)) + 0.5) - 0.5, labels=list(rows))
+    names = [columns[i % len(columns)] for i in range(count)] if columns else [""] * count
+    axes.set_xticks(shape[2] * (np.arange(count) + 0.5) - 0.5, labels=names, rotation=45, fontsize=7)
+    axes.tick_params(length=0)
+    axes.xaxis.tick_top()
+    if title:
+        figure.suptitle(title)
+    return atomic.write_figure(path, figure, 150)

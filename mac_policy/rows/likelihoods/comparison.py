@@ -17,7 +17,7 @@ from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.statistics import summary
 from mac_policy.rows import checkpoint
-from mac_policy.rows.likelihoods.outcome import Outcome, evaluate
+from mac_policy.rows.likelihoods.evaluate import Outcome, evaluate
 from mac_policy.rows.likelihoods.queries import evaluation_queries
 from mac_policy.rows.likelihoods.training import ArmRun, Budget
 from mac_policy.rows.methods import METHODS, check_methods

@@ -1,19 +1,142 @@
-"""Likelihoods of rows, computed by all processes together."""
+"""The likelihoods of rows under a trained arm: computed by all processes together, kept in the arm's folder."""
 
 from __future__ import annotations
 
+import json
+import math
+import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.rows.likelihoods.queries import Queries
+from mac_policy.rows.baselines.latent import LatentModel
+from mac_policy.rows.checkpoint import Kept, read_kept, write_kept
+from mac_policy.rows.likelihoods.queries import EvaluationSettings, Queries, evaluation_queries
 from mac_policy.rows.model import RowModel
-from mac_policy.rows.sets.row_set import Rows
+from mac_policy.rows.sets.row_set import Rows, RowSet
 from mac_policy.training.fabric import Fabric
 from mac_policy.training.streams import stream
+
+LIKELIHOOD = "likelihood.safetensors"
+
+AT_RANDOM = "-at-random"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """log_likelihood: 'query.density' to the nats of each test row (R,); asked: query to the number of variables that
+    each row was asked for (R,); diverged: the reason if there is no likelihood."""
+
+    arm: str
+    seed: int
+    steps: int = 0
+    seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    log_likelihood: Mapping[str, Tensor] | None = None
+    asked: Mapping[str, Tensor] | None = None
+    diverged: str | None = None
+
+    def metrics(self, num_variables: int, discrete: bool, in_nats: bool = False) -> dict[str, NDArray[np.float64]]:
+        """The metrics of the test rows (R,): '<query>' by the head's own density, '<query>_<density>' by another.
+
+        Discrete: bits, lower is better. 'joint' and 'marginal' are divided by the number N of variables, as in the
+        papers, whatever the cardinality of a marginal; 'conditional' and '..._per_asked' by the number of queried
+        variables. `in_nats` adds the joint in nats per row, as is usual for binary images.
+        Real numbers: log-likelihoods in nats, higher is better.
+        """
+        found: dict[str, NDArray[np.float64]] = {}
+        for key, values in (self.log_likelihood or {}).items():
+            query, density = key.rsplit(".", 1)
+            name = query if density == "model" else f"{query}_{density.removeprefix('model-')}"
+            nats = values.numpy()
+            if not discrete:
+                found[name] = nats
+                continue
+            asked = (self.asked or {})[query].double().numpy()
+            if query in ("joint", "marginal"):
+                found[name] = -nats / (num_variables * math.log(2))
+            if name == "joint" and in_nats:
+                found["joint_nats"] = -nats
+            if query != "joint":
+                suffix = "_per_asked" if query == "marginal" else ""
+                found[f"{name}{suffix}"] = per_asked(-nats / math.log(2), asked)
+        return found
+
+
+def per_asked(bits: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values with the mean sum(bits) / sum(asked) and, to first order, the variance of this ratio."""
+    ratio = bits.sum() / asked.sum()
+    spread: NDArray[np.float64] = ratio + (bits - ratio * asked) / asked.mean()
+    return spread
+
+
+def evaluate(
+    model: RowModel,
+    rows: RowSet,
+    settings: EvaluationSettings,
+    folder: Path,
+    *,
+    fabric: Fabric,
+    arm: str,
+    seed: int,
+) -> Outcome:
+    """The likelihoods of the test rows, read from the folder if they are kept there."""
+    count = min(settings.rows or len(rows.test), len(rows.test))
+    said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
+    of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.full_note}
+    facts = json.loads(json.dumps({"evaluation": said, "precision": "fp32", **of_rows}))
+    queries = evaluation_queries(count, rows.shape, settings)
+    if not model.any_query:
+        queries = {"joint": queries["joint"]}
+    found = fabric.broadcast(read_kept(folder / LIKELIHOOD, facts) if fabric.is_global_zero else None)
+    if found is None:
+        found = _measured(model, rows, settings, queries, fabric, seed)
+        if fabric.is_global_zero:
+            write_kept(folder / LIKELIHOOD, found, facts)
+    kept, seconds = found
+    # In the order of the queries; the file may have another.
+    tensors = {key: kept[key] for name in queries for key in kept if key.rsplit(".", 1)[0] == name}
+    asked = {name: query.query.sum(1) for name, query in queries.items()}
+    bad = next((key for key, values in tensors.items() if not bool(torch.isfinite(values).all())), None)
+    if bad is not None:
+        return Outcome(arm, seed, diverged=f"the likelihood of {bad.rsplit('.', 1)[0]} queries is NaN or infinite")
+    return Outcome(arm, seed, evaluation_seconds=seconds, log_likelihood=tensors, asked=asked)
+
+
+def _measured(
+    model: RowModel, rows: RowSet, settings: EvaluationSettings, queries: Mapping[str, Any], fabric: Fabric, seed: int
+) -> Kept:
+    begun = time.perf_counter()
+    tensors: dict[str, Tensor] = {}
+    if settings.importance_samples and isinstance(model, LatentModel):
+        model.importance_samples = settings.importance_samples
+    for name, asked in queries.items():
+        for suffix, asks in in_modes(model, asked).items():
+            values = log_likelihoods(
+                asks, rows.test, asked, fabric=fabric, seed=seed, orders=settings.orders, steps=settings.steps
+            )
+            tensors |= {f"{name}.{density}{end}": nats.clone() for density, nats in values.items() for end in suffix}
+    return Kept(tensors, time.perf_counter() - begun)
+
+
+def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]:
+    """The model in the mode that fills the query last, and in the random mode, by the suffixes of their densities.
+
+    A model with other modes is asked once for both; a model without modes is asked once.
+    """
+    modes = model.modes
+    if asked.mode is None or not modes:
+        return {("",): model}
+    if asked.mode not in modes:
+        return {("", AT_RANDOM): model}
+    return {("",): model.in_mode(asked.mode), (AT_RANDOM,): model}
+
 
 CHUNK = 32  # rows that share random draws, so that results do not depend on the number of processes
 
@@ -37,7 +160,7 @@ def log_likelihoods(
     count = len(queries.query)
     training = model.training
     model.eval()
-    totals: dict[str, Tensor] = {}
+    totals = {name: torch.zeros(count, dtype=torch.float64) for name in model.densities}
     index = some_rows(len(rows), count)
     starts = range(0, count, CHUNK)
     for chunk in range(fabric.global_rank, len(starts), fabric.world_size):
@@ -52,18 +175,10 @@ def log_likelihoods(
             step_generator=stream(0, "steps", chunk),
         )
         for name, values in found.items():
-            totals.setdefault(name, torch.zeros(count, dtype=torch.float64))[here] = values.double().cpu()
+            totals[name][here] = values.double().cpu()
     model.train(training)
-    return _gathered(model, totals, count, fabric)
-
-
-def _gathered(model: RowModel, totals: Mapping[str, Tensor], count: int, fabric: Fabric) -> dict[str, Tensor]:
-    """The sum over the processes; each has filled its own rows."""
-    found: dict[str, Tensor] = {}
-    for name in model.densities:
-        mine = totals.get(name, torch.zeros(count, dtype=torch.float64)).to(fabric.device)
-        found[name] = fabric.all_reduce(mine, reduce_op="sum").cpu()
-    return found
+    # Each process has filled its own rows; the others are 0.
+    return {name: fabric.all_reduce(nats.to(fabric.device), reduce_op="sum").cpu() for name, nats in totals.items()}
 
 
 def some_rows(available: int, count: int) -> NDArray[np.int64]:
@@ -77,8 +192,7 @@ def some_rows(available: int, count: int) -> NDArray[np.int64]:
     """
     if count >= available:
         return np.arange(available)
-    drawn = torch.randperm(available, generator=stream(0, "rows"))[:count]
-    return np.sort(drawn.numpy())
+    return np.sort(torch.randperm(available, generator=stream(0, "rows"))[:count].numpy())
 
 
 def row_tensor(rows: Rows, index: NDArray[np.int64]) -> Tensor:

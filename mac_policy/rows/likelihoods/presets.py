@@ -7,15 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from mac_policy.common.checks import check_choice, check_count, check_list, check_mapping
 from mac_policy.common.settings import from_mapping
 from mac_policy.rows.checkpoint import read_config
-from mac_policy.rows.likelihoods.batches import Variation
 from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.queries import EvaluationSettings
-from mac_policy.rows.likelihoods.training import Budget
+from mac_policy.rows.likelihoods.training import Budget, Variation
 from mac_policy.rows.methods import METHODS
 from mac_policy.rows.sets.registry import RANDOM_SPLITS, load_rows
 from mac_policy.rows.sets.row_set import RowSet
@@ -65,7 +62,6 @@ def make_comparison(
     folder: Path,
     *,
     seeds: Sequence[int] | None = None,
-    console: Console | None = None,
 ) -> Comparison:
     """The comparison that the `chosen` values describe. Data are read when it runs."""
     data = dict(values["data"])
@@ -82,7 +78,7 @@ def make_comparison(
     )
     return Comparison(
         name=name,
-        load=partial(load_for_seed, data, console),
+        load=partial(load_for_seed, data),
         networks={kind: network for kind, network in networks.items() if network},
         head=values["head"],
         order=values.get("order") or {"kind": "lexicographic"},
@@ -104,13 +100,13 @@ def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: {"kind": name, "network": values.get("network"), **said.get(name, {})} for name in names}
 
 
-def load_for_seed(data: Mapping[str, Any], console: Console | None, seed: int) -> RowSet:
+def load_for_seed(data: Mapping[str, Any], seed: int) -> RowSet:
     """The rows that `data` names. Tables without published splits are split by the seed."""
     name = data["name"]
     options: dict[str, Any] = {"split": seed} if name in RANDOM_SPLITS else {}
     if "chunk" in data:
         options["chunk"] = data["chunk"]
-    rows = load_rows(name, data.get("root"), download=data.get("download", False), console=console, **options)
+    rows = load_rows(name, data.get("root"), download=data.get("download", False), **options)
     limits = {split: data.get(f"{split}_rows") for split in ("train", "valid", "test")}
     return rows.limited(**{split: count and check_count(f"{split}_rows", count) for split, count in limits.items()})
 
@@ -123,7 +119,7 @@ def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
     described = read_config(folder)
     name, trained_on = described["dataset"]["name"], described["dataset"]["sha256"]
     data = {"name": name, "root": root} | ({"chunk": described["dataset"]["variables"]} if name == "text8" else {})
-    rows = load_for_seed(data, None, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
+    rows = load_for_seed(data, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
     if rows.sha256 != trained_on:
         raise ValueError(
             f"{folder} was trained on other data than {rows.location}: sha256 {trained_on}, here {rows.sha256}; "

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count, check_list
-from mac_policy.core.masks import Bernoulli, MaskDistribution, UniformCardinality
+from mac_policy.core.masks import Bernoulli, UniformCardinality
 from mac_policy.rows.patterns import MODES, given_by_pattern, split_pattern
 from mac_policy.training.streams import stream
 
@@ -99,9 +99,7 @@ def conditional(rows: int, num_variables: int, evidence: str = "uniform", channe
     With `channels` > 1 the evidence is of whole pixels of an image.
     """
     places = num_variables // channels
-    law: MaskDistribution = UniformCardinality(places, 0, places - 1)
-    if evidence == "bernoulli":
-        law = Bernoulli(places, 0.5)
+    law = Bernoulli(places, 0.5) if evidence == "bernoulli" else UniformCardinality(places, 0, places - 1)
     given = law.sample(rows, stream(0, f"conditional {evidence}")).repeat(1, channels)
     return Queries(~given, given)
 
@@ -120,33 +118,21 @@ def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
 
 def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
     """All questions about test rows, by name. The masks are the same for every arm and seed."""
-    num_variables, together = math.prod(shape), channels_together(shape, settings)
+    num_variables = math.prod(shape)
+    together = shape[0] if settings.whole_pixels and len(shape) == 3 else 1  # the channels of a pixel
     found = {"joint": joint(rows, num_variables)}
     if "marginal" in settings.queries:
         found["marginal"] = marginal(rows, num_variables, channels=together)
     if "conditional" in settings.queries:
         found["conditional"] = conditional(rows, num_variables, settings.conditional, together)
-    for cardinality in cardinalities(settings, num_variables // together):
+    for cardinality in settings.cardinalities:
+        if not 1 <= check_count("cardinality", cardinality) <= num_variables // together:
+            raise ValueError(f"cardinalities must be in 1..{num_variables // together}, got {cardinality}")
         found[f"marginal-{cardinality}"] = marginal(rows, num_variables, cardinality, together)
     return found | {f"missing-{pattern}": missing(rows, shape, pattern) for pattern in settings.missing}
 
 
 def curve_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
     """The questions along training."""
-    num_variables = math.prod(shape)
-    return {
-        "joint": joint(rows, num_variables),
-        "marginal": marginal(rows, num_variables, channels=channels_together(shape, settings)),
-    }
-
-
-def channels_together(shape: Sequence[int], settings: EvaluationSettings) -> int:
-    """The number of variables that are queried or given together: the channels of a pixel, or 1."""
-    return shape[0] if settings.whole_pixels and len(shape) == 3 else 1
-
-
-def cardinalities(settings: EvaluationSettings, most: int) -> Sequence[int]:
-    for cardinality in settings.cardinalities:
-        if not 1 <= check_count("cardinality", cardinality) <= most:
-            raise ValueError(f"cardinalities must be in 1..{most}, got {cardinality}")
-    return settings.cardinalities
+    asked = EvaluationSettings(queries=("joint", "marginal"), whole_pixels=settings.whole_pixels)
+    return evaluation_queries(rows, shape, asked)

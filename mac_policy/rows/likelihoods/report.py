@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.table import Table
@@ -125,7 +123,6 @@ def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Pa
     with its sign.
     """
     figure = Figure(figsize=(10, 8), layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(len(AXES), len(PANELS), sharey="col")
     for number, (name, arm) in enumerate(record["arms"].items()):
         curves = [read_metrics(folder / f"{name}-s{seed}" / METRICS) for seed in arm["training_seeds"]]
@@ -145,10 +142,7 @@ def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Pa
     if panels[0][0].lines:
         panels[0][0].legend()
     figure.suptitle(record["benchmark"])
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    atomic.write_bytes(path, buffer.getvalue())
-    return path
+    return atomic.write_figure(path, figure)
 
 
 def draw_curve(panel: Axes, at: NDArray[np.float64], lines: NDArray[np.float64], color: str, label: str) -> None:

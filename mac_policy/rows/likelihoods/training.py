@@ -1,19 +1,21 @@
-"""Training one arm on the rows of a data set."""
+"""Training one arm on the rows of a data set, which are varied at random."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from mac_policy.common.checks import check_count
+from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import check_range
 from mac_policy.rows import checkpoint
-from mac_policy.rows.likelihoods.batches import Variation
-from mac_policy.rows.likelihoods.evaluate import log_likelihoods, row_tensor
+from mac_policy.rows.likelihoods.evaluate import LIKELIHOOD, log_likelihoods, row_tensor
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, curve_queries
 from mac_policy.rows.model import RowModel, rows_of
 from mac_policy.rows.sets.row_set import RowSet
@@ -23,7 +25,63 @@ from mac_policy.training.run import Run
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
-LIKELIHOOD = "likelihood.safetensors"
+LEFT_RIGHT, TOP_BOTTOM = partial(torch.flip, dims=(3,)), partial(torch.flip, dims=(2,))
+VARIATIONS: dict[str, Sequence[Callable[[Tensor], Tensor]]] = {
+    "flip": (LEFT_RIGHT,),
+    "flip-both": (LEFT_RIGHT, TOP_BOTTOM),
+    "rotate": (partial(torch.rot90, k=1, dims=(2, 3)),),
+}
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Random variations of training rows, drawn anew in each step.
+
+    noise: standard deviation of gaussian noise on tables, in normalised units
+    images: 'flip' left-right, 'flip-both' also top-bottom, 'rotate' by 90 degrees, each with probability 1/2
+    """
+
+    noise: float = 0.0
+    images: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_range("noise", self.noise, 0.0)
+        for name in self.images:
+            check_choice("variation of images", name, VARIATIONS)
+
+    def check_fits(self, shape: Sequence[int], levels: int | None) -> None:
+        """ValueError if rows of this shape and with this number of levels (None: real numbers) cannot be varied so."""
+        if self.noise and levels is not None:
+            raise ValueError(
+                f"variation.noise={self.noise} is for real numbers, these rows have values 0..{levels - 1}"
+            )
+        if self.images and len(shape) != 3:
+            names = ", ".join(self.images)
+            raise ValueError(f"variation.images=[{names}] is for images, these rows have shape {tuple(shape)}")
+        check_square(self.images, shape)
+
+    def __call__(self, x: Tensor, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Rows (B, N) of images or tables of this shape, varied."""
+        if self.noise:
+            x = x + self.noise * torch.randn(x.shape, generator=generator)
+        if self.images:
+            x = vary_images(x.view(-1, *shape), self.images, generator).reshape(x.shape)
+        return x
+
+
+def vary_images(images: Tensor, names: Sequence[str], generator: torch.Generator) -> Tensor:
+    """(B, C, H, W), each variation of each image with probability 1/2."""
+    check_square(names, images.shape[1:])
+    for move in (move for name in names for move in VARIATIONS[name]):
+        chosen = torch.rand(len(images), generator=generator) < 0.5
+        images = torch.where(chosen[:, None, None, None], move(images), images)
+    return images
+
+
+def check_square(names: Sequence[str], shape: Sequence[int]) -> None:
+    """ValueError if images of this shape are to be rotated and are not square."""
+    if "rotate" in names and shape[1] != shape[2]:
+        raise ValueError(f"only square images can be rotated, these are {shape[1]} x {shape[2]}")
 
 
 @dataclass(frozen=True)
@@ -46,17 +104,13 @@ class Budget:
         """The settings that the weights of a run depend on, as plain JSON."""
         curve = {key: value for key, value in asdict(self.evaluation).items() if key.startswith("curve")}
         curve["whole_pixels"] = self.evaluation.whole_pixels
-        found: dict[str, Any] = json.loads(
-            json.dumps(
-                {
-                    "training": self.training.identity(),
-                    "variation": asdict(self.variation),
-                    "energy_warmup": self.energy_warmup,
-                    "curve": curve,
-                }
-            )
-        )
-        return found
+        found = {
+            "training": self.training.identity(),
+            "variation": asdict(self.variation),
+            "energy_warmup": self.energy_warmup,
+            "curve": curve,
+        }
+        return dict(json.loads(json.dumps(found)))
 
 
 class ArmRun(Run[RowModel]):
@@ -81,7 +135,7 @@ class ArmRun(Run[RowModel]):
         self.spec, self.data, self.budget = spec, rows, budget
         dataset = rows.record() | {"note": rows.note_of("train", "valid")}
         of_data = {key: dataset[key] for key in ("name", "sha256", "note", "train", "valid", "variables")}
-        identity = {"spec": json.loads(json.dumps(spec.as_dict())), **budget.as_dict(), "data": of_data, "seed": seed}
+        identity = {"spec": json.loads(json.dumps(asdict(spec))), **budget.as_dict(), "data": of_data, "seed": seed}
         super().__init__(
             model,
             len(rows.train),
@@ -112,17 +166,16 @@ class ArmRun(Run[RowModel]):
         count = min(settings.curve_rows, len(self.data.valid))
         found = {}
         for name, queries in curve_queries(count, self.data.shape, settings).items():
-            if name != "joint" and not self.model.any_query:
-                continue
-            values = log_likelihoods(
-                self.average,
-                self.data.valid,
-                queries,
-                fabric=self.fabric,
-                seed=self.seed,
-                steps=settings.curve_steps,
-            )["model"]
-            found[name] = -float(values.mean()) / self.data.num_variables
+            if name == "joint" or self.model.any_query:
+                values = log_likelihoods(
+                    self.average,
+                    self.data.valid,
+                    queries,
+                    fabric=self.fabric,
+                    seed=self.seed,
+                    steps=settings.curve_steps,
+                )["model"]
+                found[name] = -float(values.mean()) / self.data.num_variables
         return {**found, "validation_loss": found.get("marginal", found["joint"])}
 
     def write_model(self, facts: Mapping[str, Any]) -> None:

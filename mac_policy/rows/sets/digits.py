@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mac_policy.common.download import Download
-from mac_policy.rows.sets.npz import mapped_member
+from mac_policy.rows.sets.formats import mapped_member
 from mac_policy.rows.sets.published import Published, sole_file
 from mac_policy.rows.sets.row_set import RowSet, files_sha256, hold_out
 
@@ -74,18 +73,14 @@ BINARIZED_MNIST = Published(
 HELD_OUT = 1 / 60
 
 
-def load_mnist(root: str | Path | None = None, *, download: bool = False, console: Console | None = None) -> RowSet:
+def load_mnist(root: str | Path | None = None, *, download: bool = False) -> RowSet:
     """MNIST; the last 1,000 training images are held out for validation. Values 0..255."""
-    folder = MNIST.locate(root, download=download, console=console)
-    return _from_idx(MNIST, folder)
+    return _from_idx(MNIST, MNIST.locate(root, download=download))
 
 
-def load_fashion_mnist(
-    root: str | Path | None = None, *, download: bool = False, console: Console | None = None
-) -> RowSet:
+def load_fashion_mnist(root: str | Path | None = None, *, download: bool = False) -> RowSet:
     """Fashion-MNIST, whose files are named like MNIST's (which are refused here); split the same way."""
-    folder = FASHION_MNIST.locate(root, download=download, console=console)
-    return _from_idx(FASHION_MNIST, folder)
+    return _from_idx(FASHION_MNIST, FASHION_MNIST.locate(root, download=download))
 
 
 def _from_idx(published: Published, folder: Path) -> RowSet:
@@ -131,23 +126,18 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape[0], -1)
 
 
-def load_binarized_mnist(
-    root: str | Path | None = None, *, download: bool = False, console: Console | None = None
-) -> RowSet:
+def load_binarized_mnist(root: str | Path | None = None, *, download: bool = False) -> RowSet:
     """MNIST in the fixed binarisation of Larochelle and Murray, with its own three splits. Values 0 and 1.
 
     The published test images are sorted by digit, so that the first of them are all noughts; here they are in a random
     order, always the same one.
     """
-    folder = BINARIZED_MNIST.locate(root, download=download, console=console)
+    folder = BINARIZED_MNIST.locate(root, download=download)
     packed = folder / "binarized_mnist.npz"
-    paths = [packed] if packed.is_file() else [folder / f"binarized_mnist_{split}.amat" for split in SPLITS]
-    train, valid, test = (
-        _binary(packed if packed.is_file() else folder / f"binarized_mnist_{split}.amat", split, rows)
-        for split, rows in SPLITS.items()
-    )
+    paths = {split: packed if packed.is_file() else folder / f"binarized_mnist_{split}.amat" for split in SPLITS}
+    train, valid, test = (_binary(paths[split], split, rows) for split, rows in SPLITS.items())
     test = test[np.random.default_rng(0).permutation(len(test))]
-    digest = files_sha256(paths)
+    digest = files_sha256(list(dict.fromkeys(paths.values())))
     return RowSet("binarized_mnist", train, valid, test, SHAPE, 2, str(folder), digest, "test images shuffled")
 
 

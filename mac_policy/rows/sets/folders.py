@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mac_policy.common.checks import check_choice
 from mac_policy.rows.sets.published import Published
@@ -93,7 +92,6 @@ def load_folder(
     root: str | Path | None = None,
     *,
     download: bool = False,
-    console: Console | None = None,
     size: int = SIZE,
 ) -> RowSet:
     """One of `FOLDERS`, in the splits that its sub-folders are; what they lack is cut off the training images.
@@ -102,7 +100,7 @@ def load_folder(
     test images, as is the custom with ImageNet. Images stand in the order of `image_files`: what is cut off, and the
     first few, are of all classes.
     """
-    folder = FOLDERS[check_choice("image folder", name, FOLDERS)].locate(root, download=download, console=console)
+    folder = FOLDERS[check_choice("image folder", name, FOLDERS)].locate(root, download=download)
     paths = splits(folder)
     train, valid, test = (ImageFiles(part, size) for part in paths)
     digest = names_sha256(folder, [path for part in paths for path in part])

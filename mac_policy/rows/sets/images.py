@@ -8,17 +8,14 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mac_policy.common.download import Download
-from mac_policy.rows.sets.npz import mapped_member
-from mac_policy.rows.sets.pickled import read_pickle
+from mac_policy.rows.sets.formats import mapped_member, read_pickle
 from mac_policy.rows.sets.published import Published
-from mac_policy.rows.sets.row_set import JoinedRows, Rows, RowSet, files_sha256, hold_out
+from mac_policy.rows.sets.row_set import JoinedRows, RowSet, files_sha256, hold_out
 
 SHAPE = (3, 32, 32)
 PIXELS = 3072
@@ -63,12 +60,12 @@ IMAGENET_TRAIN, IMAGENET_TEST = 1_281_167, 50_000
 HELD_OUT = 0.02  # neither set publishes a validation split: the last training images
 
 
-def load_cifar10(root: str | Path | None = None, *, download: bool = False, console: Console | None = None) -> RowSet:
+def load_cifar10(root: str | Path | None = None, *, download: bool = False) -> RowSet:
     """CIFAR-10 from its binary or its python batches; fewer than five training batches are taken and noted.
 
     The last 2% of the training images are held out for validation.
     """
-    folder = CIFAR10.locate(root, download=download, console=console)
+    folder = CIFAR10.locate(root, download=download)
     binary = bool(list(folder.glob("data_batch_*.bin")))
     suffix = ".bin" if binary else ""
     paths = batch_files(folder, "data_batch_", BATCHES, (suffix,))
@@ -114,41 +111,10 @@ def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
     return records[:, 1:]
 
 
-def read_batch(path: Path, images: int | None) -> NDArray[np.uint8]:
-    """(images, 3072) of a pickled batch."""
-    content = read_pickle(path)
+def read_batch(path: Path, images: int | None = None) -> NDArray[np.uint8]:
+    """(images, 3072) of a batch that is an npz file or a pickle."""
+    content = {"data": mapped_member(path, "data")} if path.suffix == ".npz" else read_pickle(path)
     data = content.get("data") if isinstance(content, dict) else None
-    return _checked(path, data, images)
-
-
-def load_imagenet32(
-    root: str | Path | None = None, *, download: bool = False, console: Console | None = None
-) -> RowSet:
-    """ImageNet32 from its npz (or pickled) batches; the published validation images are the test split, as in the
-    literature. Uncompressed npz batches are mapped, compressed ones and pickles are read (3.9 GB for all ten).
-    """
-    folder = IMAGENET32.locate(root, download=download, console=console)
-    paths = batch_files(folder, "train_data_batch_", 10, (".npz", ""))
-    test_paths = [path for path in (folder / "val_data.npz", folder / "val_data") if path.is_file()]
-    if len(test_paths) != 1:
-        raise ValueError(f"{folder} has {len(test_paths)} files val_data.npz or val_data, expected one")
-    test_path = test_paths[0]
-    joined = JoinedRows([_imagenet_batch(path) for path in paths])
-    train, valid = hold_out(joined, HELD_OUT)
-    test: Rows = _imagenet_batch(test_path)
-    counts = ((len(joined), IMAGENET_TRAIN, "training"), (len(test), IMAGENET_TEST, "validation"))
-    note = "; ".join(f"{found:,} of {all_:,} {what} images" for found, all_, what in counts if found != all_)
-    digest = files_sha256([*paths, test_path])
-    return RowSet("imagenet32", train, valid, test, SHAPE, 256, str(folder), digest, note)
-
-
-def _imagenet_batch(path: Path) -> NDArray[np.uint8]:
-    if path.suffix != ".npz":
-        return read_batch(path, None)
-    return _checked(path, mapped_member(path, "data"), None)
-
-
-def _checked(path: Path, data: Any, images: int | None) -> NDArray[np.uint8]:
     wanted = f"uint8 'data' of shape ({images or 'images'}, {PIXELS})"
     if not isinstance(data, np.ndarray):
         raise ValueError(f"{path} holds no {wanted}")
@@ -156,3 +122,22 @@ def _checked(path: Path, data: Any, images: int | None) -> NDArray[np.uint8]:
     if rows.dtype != np.uint8 or rows.shape[1] != PIXELS or (images is not None and len(rows) != images):
         raise ValueError(f"{path} holds {data.dtype} 'data' of shape {data.shape}, expected {wanted}")
     return rows
+
+
+def load_imagenet32(root: str | Path | None = None, *, download: bool = False) -> RowSet:
+    """ImageNet32 from its npz (or pickled) batches; the published validation images are the test split, as in the
+    literature. Uncompressed npz batches are mapped, compressed ones and pickles are read (3.9 GB for all ten).
+    """
+    folder = IMAGENET32.locate(root, download=download)
+    paths = batch_files(folder, "train_data_batch_", 10, (".npz", ""))
+    test_paths = [path for path in (folder / "val_data.npz", folder / "val_data") if path.is_file()]
+    if len(test_paths) != 1:
+        raise ValueError(f"{folder} has {len(test_paths)} files val_data.npz or val_data, expected one")
+    test_path = test_paths[0]
+    joined = JoinedRows([read_batch(path) for path in paths])
+    train, valid = hold_out(joined, HELD_OUT)
+    test = read_batch(test_path)
+    counts = ((len(joined), IMAGENET_TRAIN, "training"), (len(test), IMAGENET_TEST, "validation"))
+    note = "; ".join(f"{found:,} of {all_:,} {what} images" for found, all_, what in counts if found != all_)
+    digest = files_sha256([*paths, test_path])
+    return RowSet("imagenet32", train, valid, test, SHAPE, 256, str(folder), digest, note)

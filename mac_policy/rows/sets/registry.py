@@ -1,30 +1,32 @@
-"""The benchmark data sets by name."""
+"""The benchmark data sets by name: their rows and, for images that have them, their classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.console import Console
+import numpy as np
+from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice
-from mac_policy.rows.sets.digits import load_binarized_mnist, load_fashion_mnist, load_mnist
+from mac_policy.rows.sets import digits, images
 from mac_policy.rows.sets.folders import FOLDERS, load_folder
-from mac_policy.rows.sets.images import load_cifar10, load_imagenet32
-from mac_policy.rows.sets.row_set import RowSet
+from mac_policy.rows.sets.formats import read_pickle
+from mac_policy.rows.sets.published import sole_file
+from mac_policy.rows.sets.row_set import RowSet, hold_out
 from mac_policy.rows.sets.tables import TABLES, load_table
 from mac_policy.rows.sets.text8 import load_text8
 from mac_policy.rows.sets.uci import UCI_SHAPES, load_uci
 
 SETS: dict[str, Callable[..., RowSet]] = {
     "text8": load_text8,
-    "mnist": load_mnist,
-    "fashion-mnist": load_fashion_mnist,
-    "binarized_mnist": load_binarized_mnist,
-    "cifar10": load_cifar10,
-    "imagenet32": load_imagenet32,
+    "mnist": digits.load_mnist,
+    "fashion-mnist": digits.load_fashion_mnist,
+    "binarized_mnist": digits.load_binarized_mnist,
+    "cifar10": images.load_cifar10,
+    "imagenet32": images.load_imagenet32,
     **{name: partial(load_folder, name) for name in FOLDERS},
     **{name: partial(load_table, name) for name in TABLES},
     **{name: partial(load_uci, name) for name in UCI_SHAPES},
@@ -37,7 +39,6 @@ def load_rows(
     root: str | Path | None = None,
     *,
     download: bool = False,
-    console: Console | None = None,
     **options: Any,
 ) -> RowSet:
     """A benchmark data set. root: a folder to look in instead of $MAC_DATA and the cache.
@@ -52,4 +53,63 @@ def load_rows(
     for option in options:
         if option not in taken:
             raise ValueError(f"{name} takes no option {option!r}; it takes {', '.join(taken) or 'none'}")
-    return load(root, download=download, console=console, **options)
+    return load(root, download=download, **options)
+
+
+LABELLED = ("mnist", "fashion-mnist", "cifar10")
+NUM_CLASSES = 10  # of each of these sets
+
+
+class Labels(NamedTuple):
+    """A class 0..9 for each row of the splits of a `RowSet`."""
+
+    train: NDArray[np.uint8]  # (S,)
+    valid: NDArray[np.uint8]
+    test: NDArray[np.uint8]
+
+
+def load_labels(rows: RowSet) -> Labels:
+    """The labels that lie beside the images `rows` was read from.
+
+    >>> from mac_policy.rows.sets.registry import load_labels, load_rows
+    >>> load_labels(load_rows("mnist")).test[:3]  # doctest: +SKIP
+    array([7, 2, 1], dtype=uint8)
+    """
+    check_choice("data set with classes", rows.name, LABELLED)
+    folder = Path(rows.location)
+    read, share = (_cifar10, images.HELD_OUT) if rows.name == "cifar10" else (_idx, digits.HELD_OUT)
+    whole, test = read(folder)
+    train, valid = hold_out(whole, share)
+    found = Labels(np.asarray(train), np.asarray(valid), test)
+    for split, labels in found._asdict().items():
+        images_there = len(getattr(rows, split))
+        if len(labels) < images_there:
+            raise ValueError(f"{folder} has {len(labels):,} labels for {images_there:,} {split} images")
+        if labels.max(initial=0) >= NUM_CLASSES:
+            raise ValueError(f"{folder} has labels above {NUM_CLASSES - 1} in {split}")
+    counts = (len(rows.train), len(rows.valid), len(rows.test))  # of limited rows: the first of each split
+    return Labels(*(labels[:count] for labels, count in zip(found, counts, strict=True)))
+
+
+def _idx(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    found = []
+    for name, count in digits.COUNTS.items():
+        file = name.replace("images-idx3", "labels-idx1")
+        path = sole_file(folder, f"{file}.gz", file)
+        if path is None:
+            raise ValueError(f"{folder} has no {file}[.gz]: it is published beside the images, and belongs there")
+        found.append(digits.read_idx(path, (count,))[:, 0])
+    return found[0], found[1]
+
+
+def _cifar10(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    suffix = ".bin" if next(folder.glob("data_batch_*.bin"), None) is not None else ""
+    names = [f"data_batch_{i + 1}{suffix}" for i in range(images.BATCHES)]
+    batches = [_cifar10_batch(folder / name) for name in names if (folder / name).is_file()]
+    return np.concatenate(batches), _cifar10_batch(folder / f"test_batch{suffix}")
+
+
+def _cifar10_batch(path: Path) -> NDArray[np.uint8]:
+    if path.suffix == ".bin":
+        return np.array(np.fromfile(path, np.uint8).reshape(-1, 1 + images.PIXELS)[:, 0], np.uint8)
+    return np.asarray(read_pickle(path)["labels"], np.uint8)

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mac_policy.common.checks import check_choice
 from mac_policy.common.download import Download
-from mac_policy.rows.sets.frames import frame_columns
+from mac_policy.rows.sets.formats import frame_columns
 from mac_policy.rows.sets.published import Published
 from mac_policy.rows.sets.row_set import RowSet, files_sha256
 from mac_policy.rows.sets.scaling import Scaling, drop_constant
@@ -45,16 +44,21 @@ class Table(NamedTuple):
 
 def tail_splits(rows: Floats) -> Splits:
     """The last tenth for test, the last tenth of the rest for validation."""
-    test = int(0.1 * len(rows))
-    rest, last = rows[: len(rows) - test], rows[len(rows) - test :]
-    valid = int(0.1 * len(rest))
-    return Splits(rest[: len(rest) - valid], rest[len(rest) - valid :], last)
+    rest, test = last_tenth(rows)
+    return Splits(*last_tenth(rest), test)
 
 
-def normalised(splits: Splits, by: Floats) -> Splits:
-    """(x - mean) / standard deviation of the rows `by`; constant columns are only centred."""
-    scaling = Scaling.of(by)
-    return Splits(*(scaling(rows) for rows in splits))
+def last_tenth(rows: Floats) -> tuple[Floats, Floats]:
+    """(all but the last tenth, the last tenth) of the rows."""
+    kept = len(rows) - int(0.1 * len(rows))
+    return rows[:kept], rows[kept:]
+
+
+def normalised_tail_splits(rows: Floats) -> Splits:
+    """`tail_splits`, normalised by the training and validation rows; constant columns are only centred."""
+    splits = tail_splits(rows)
+    scaling = Scaling.of(np.vstack(splits[:2]))
+    return Splits(*(scaling(part) for part in splits))
 
 
 def prepare_power(folder: Path) -> Splits:
@@ -65,8 +69,7 @@ def prepare_power(folder: Path) -> Splits:
     data = np.delete(np.delete(data, 3, axis=1), 1, axis=1)
     rows = len(data)
     voltage, gap, meters = 0.01 * rng.rand(rows, 1), 0.001 * rng.rand(rows, 1), rng.rand(rows, 3)
-    splits = tail_splits(data + np.hstack((gap, voltage, meters, np.zeros((rows, 1)))))
-    return normalised(splits, np.vstack(splits[:2]))
+    return normalised_tail_splits(data + np.hstack((gap, voltage, meters, np.zeros((rows, 1)))))
 
 
 def prepare_gas(folder: Path) -> Splits:
@@ -100,14 +103,11 @@ def prepare_hepmass(folder: Path) -> Splits:
     scaling = Scaling.of(train, ddof=1)
     train, test = scaling(train), scaling(test)
     kept = (train == train.min(0)).sum(0) <= 5
-    train, test = train[:, kept], test[:, kept]
-    valid = int(0.1 * len(train))
-    return Splits(train[: len(train) - valid], train[len(train) - valid :], test)
+    return Splits(*last_tenth(train[:, kept]), test[:, kept])
 
 
 def prepare_miniboone(folder: Path) -> Splits:
-    splits = tail_splits(load_npy(folder / "miniboone" / "data.npy"))
-    return normalised(splits, np.vstack(splits[:2]))
+    return normalised_tail_splits(load_npy(folder / "miniboone" / "data.npy"))
 
 
 def prepare_bsds(folder: Path) -> Splits:
@@ -158,12 +158,11 @@ def load_table(
     root: str | Path | None = None,
     *,
     download: bool = False,
-    console: Console | None = None,
     verify: bool = True,
 ) -> RowSet:
     """One of the five tables, float32. `verify=False` accepts other counts of rows and columns than published."""
     table = TABLES[check_choice("table", name, TABLES)]
-    folder = published_table(name).locate(root, download=download, console=console)
+    folder = published_table(name).locate(root, download=download)
     splits = table.prepare(folder)
     found = (splits.train.shape[1], tuple(len(rows) for rows in splits))
     if verify and found != (table.columns, table.rows):

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mac_policy.common.checks import check_count
 from mac_policy.common.download import Download
@@ -48,21 +47,19 @@ _CODE = np.full(256, 255, np.uint8)
 _CODE[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(27)
 
 
-def load_text8(
-    root: str | Path | None = None, *, chunk: int = 250, download: bool = False, console: Console | None = None
-) -> RowSet:
+def load_text8(root: str | Path | None = None, *, chunk: int = 250, download: bool = False) -> RowSet:
     """text8 or a prefix of it as rows of `chunk` characters, side by side and without overlap.
 
     A row's values are codes: 0 is the space, 1..26 are a..z. What is left of a split after the last whole chunk is
     dropped.
     """
     check_count("chunk", chunk)
-    path = text8_file(TEXT8.locate(root, download=download, console=console))
+    path = text8_file(TEXT8.locate(root, download=download))
     codes = encode_bytes(read_bytes(path), str(path))
     limits = np.cumsum([0, *split_sizes(len(codes))])
     if len(codes) // 20 < chunk:
         raise ValueError(f"{path} has {len(codes):,} characters: too few for a chunk of {chunk} in each split")
-    train, valid, test = (_chunks(codes[a:b], chunk) for a, b in pairwise(limits))
+    train, valid, test = (codes[a : b - (b - a) % chunk].reshape(-1, chunk) for a, b in pairwise(limits))
     note = "" if len(codes) == CHARACTERS else f"a prefix of {len(codes):,} characters"
     return RowSet("text8", train, valid, test, (chunk,), 27, str(path), files_sha256([path]), note)
 
@@ -115,8 +112,7 @@ def read_bytes(path: Path) -> NDArray[np.uint8]:
 
 
 def _expected(path: Path) -> str:
-    promised = named_length(path)
-    if promised is not None:
+    if promised := named_length(path):
         return f"{promised:,}, as its name says"
     return f"{CHARACTERS:,} (a prefix of n characters is to be named text8_first_<n>)"
 
@@ -164,7 +160,3 @@ def decode(codes: NDArray[np.integer]) -> str:
     'a b'
     """
     return "".join(ALPHABET[code] for code in codes)
-
-
-def _chunks(codes: Codes, chunk: int) -> Codes:
-    return codes[: len(codes) // chunk * chunk].reshape(-1, chunk)

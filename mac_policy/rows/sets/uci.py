@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.download import Download
@@ -37,13 +36,12 @@ def load_uci(
     *,
     split: int = 0,
     download: bool = False,
-    console: Console | None = None,
     verify: bool = True,
 ) -> RowSet:
     """One of the three tables, float32, in its split number `split`. `verify=False` accepts other counts of rows."""
     shape = UCI_SHAPES[check_choice("table", name, UCI_SHAPES)]
     check_count("split", split, 0)
-    folder = published_uci(name).locate(root, download=download, console=console)
+    folder = published_uci(name).locate(root, download=download)
     path = sole_file(folder, "data.txt") or folder / "data.txt"
     values = read_numbers(path)
     if verify and values.shape != shape:

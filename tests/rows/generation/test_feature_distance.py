@@ -10,18 +10,19 @@ import pytest
 import scipy.linalg
 import torch
 
-from mac_policy.rows.generation.feature_distance import (
+from mac_policy.rows.generation.features import (
+    FeatureNetwork,
     NormalLaw,
+    coarsened,
     feature_distance,
     frechet_distance,
     normal_law,
+    train_feature_network,
 )
-from mac_policy.rows.generation.feature_network import FeatureNetwork, coarsened, train_feature_network
 from mac_policy.rows.sets import digits, images
 from mac_policy.rows.sets.digits import idx_header, load_mnist
 from mac_policy.rows.sets.images import load_cifar10
-from mac_policy.rows.sets.labels import load_labels
-from mac_policy.rows.sets.registry import load_rows
+from mac_policy.rows.sets.registry import load_labels, load_rows
 
 
 def law(seed, dim=5, rank=5):

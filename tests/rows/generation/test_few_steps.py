@@ -8,10 +8,9 @@ import torch
 
 from mac_policy.core.networks import SetNetwork
 from mac_policy.rows import checkpoint
-from mac_policy.rows.generation.feature_distance import feature_distance
-from mac_policy.rows.generation.feature_network import FeatureNetwork
+from mac_policy.rows.generation.features import FeatureNetwork, feature_distance
 from mac_policy.rows.generation.few_steps import FewSteps, distances, draw, drawn_once, possible_steps, two_sets
-from mac_policy.rows.generation.grids import check_patterns, completion_rows, completions, write_rows
+from mac_policy.rows.generation.infill import check_patterns, completion_rows, completions, write_rows
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build
 from tests.rows.helpers import MLP
@@ -38,9 +37,9 @@ def test_samples_are_kept_and_drawn_anew_when_the_question_changes(arm):
     assert first.shape == (6, 64)
     assert seconds > 0
     model.forward = model.sample = None  # nothing can be drawn any more
-    again = drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0)
-    assert torch.equal(again.samples, first)
-    assert again.seconds == seconds  # of drawing, not of reading
+    again, seconds_again = drawn_once(model, folder, folder / "few", 6, 4, temperature=1.0, seed=0)
+    assert torch.equal(again, first)
+    assert seconds_again == seconds  # of drawing, not of reading
     with pytest.raises(TypeError):
         drawn_once(model, folder, folder / "few", 6, 4, temperature=0.5, seed=0)
 

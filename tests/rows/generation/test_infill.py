@@ -6,7 +6,6 @@ import torch
 
 from mac_policy.rows.generation.infill import (
     check_text,
-    fill_rows,
     fill_text,
     read_picture,
     three_rows,
@@ -168,11 +167,11 @@ def test_rows_are_filled_where_they_have_holes_and_nowhere_else():
     x = torch.randint(0, 4, (3, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     given = given_by_pattern("bottom", 0.5, 3, (1, 2, 4))
     for steps in (None, 2):
-        filled = fill_rows(model, x, given, steps=steps, generator=torch.Generator().manual_seed(1))
+        filled = model.sample(x, given=given, steps=steps, generator=torch.Generator().manual_seed(1))
         assert torch.equal(filled[given], x[given])
         assert filled.max() < 4
     with pytest.raises(ValueError, match="steps must be a whole number"):
-        fill_rows(model, x, given, steps=0)
+        model.sample(x, given=given, steps=0)
 
 
 @pytest.mark.parametrize("zoom", [0, -1, "x"])

@@ -9,8 +9,7 @@ import torch
 from scipy.stats import ttest_1samp
 
 from mac_policy.common.statistics import summary
-from mac_policy.rows.likelihoods.evaluate import CHUNK, log_likelihoods, some_rows
-from mac_policy.rows.likelihoods.outcome import Outcome, evaluate, per_asked
+from mac_policy.rows.likelihoods.evaluate import CHUNK, Outcome, evaluate, log_likelihoods, per_asked, some_rows
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, conditional, evaluation_queries, joint, marginal
 from mac_policy.rows.spec import build
 from tests.rows.helpers import MLP, N, far_from_uniform, letters, numbers, one_process, spec

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mac_policy.rows.likelihoods import outcome
+from mac_policy.rows.likelihoods import evaluate as outcome
 from mac_policy.rows.likelihoods import training as run
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, curve_queries, evaluation_queries
 from mac_policy.rows.sets.row_set import RowSet

@@ -9,7 +9,7 @@ import torch
 from mac_policy.common.files import CheckpointError
 from mac_policy.core.heads import EnergyTilted
 from mac_policy.rows import checkpoint
-from mac_policy.rows.likelihoods.batches import Variation, vary_images
+from mac_policy.rows.likelihoods.training import Variation, vary_images
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.loop import TrainingDiverged
 from mac_policy.training.state import ResumeError

@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mac_policy.rows.likelihoods.batches import Variation
 from mac_policy.rows.likelihoods.presets import rows_of_arm
-from mac_policy.rows.likelihoods.training import ArmRun, Budget
+from mac_policy.rows.likelihoods.training import ArmRun, Budget, Variation
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import build
 from mac_policy.training.state import ResumeError

@@ -10,8 +10,8 @@ import pytest
 
 from mac_policy.rows.sets import digits, images
 from mac_policy.rows.sets.digits import idx_header, load_binarized_mnist, load_fashion_mnist, load_mnist
+from mac_policy.rows.sets.formats import mapped_member
 from mac_policy.rows.sets.images import load_cifar10, load_imagenet32
-from mac_policy.rows.sets.npz import mapped_member
 
 IMAGES = 40  # in a batch of these tests
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mac_policy.rows.sets.folders import FOLDERS
-from mac_policy.rows.sets.frames import frame_columns
+from mac_policy.rows.sets.formats import frame_columns
 from mac_policy.rows.sets.registry import SETS, load_rows
 from mac_policy.rows.sets.scaling import Scaling, drop_constant, is_constant
 from mac_policy.rows.sets.tables import TABLES, drop_correlated, load_table, tail_splits
