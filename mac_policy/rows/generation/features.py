@@ -31,7 +31,7 @@ class FeatureNetwork(nn.Module):
     shape: (channels, height, width) of the images; levels: their values are 0..levels-1.
 
     >>> import torch
-    >>> from mac_policy.rows.generation.feature_network import FeatureNetwork
+    >>> from mac_policy.rows.generation.features import FeatureNetwork
     >>> FeatureNetwork((1, 28, 28), 256).features(torch.zeros(2, 784)).shape
     torch.Size([2, 64])
     """
@@ -127,7 +127,7 @@ def coarsened(x: Tensor, own: int, levels: int) -> Tensor:
     """Values 0..own-1 as the nearest of `levels` equal bins, 0..levels-1.
 
     >>> import torch
-    >>> from mac_policy.rows.generation.feature_network import coarsened
+    >>> from mac_policy.rows.generation.features import coarsened
     >>> coarsened(torch.tensor([0, 127, 128, 255]), 256, 2)
     tensor([0, 0, 1, 1])
     """
@@ -162,7 +162,7 @@ def frechet_distance(first: NormalLaw, second: NormalLaw) -> float:
     matrices alone, also where features are constant.
 
     >>> import torch
-    >>> from mac_policy.rows.generation.feature_distance import NormalLaw, frechet_distance
+    >>> from mac_policy.rows.generation.features import NormalLaw, frechet_distance
     >>> round(frechet_distance(NormalLaw(torch.zeros(1), torch.eye(1)), NormalLaw(torch.ones(1), 4 * torch.eye(1))), 6)
     2.0
     """
