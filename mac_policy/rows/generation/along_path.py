@@ -117,10 +117,8 @@ def generation_rows(snapshots: Snapshots, levels: int) -> dict[str, Tensor]:
     grey = GREY / 255 * (levels - 1)
     states = snapshots.values.float().masked_fill(~snapshots.active, grey)
     means = snapshots.means.float().clamp(0, levels - 1)
-    rows: dict[str, Tensor] = {}
-    for image in range(states.shape[1]):
-        rows |= {f"{image + 1} active": states[:, image], f"{image + 1} mean": means[:, image]}
-    return rows
+    kinds = {"active": states, "mean": means}
+    return {f"{i + 1} {kind}": values[:, i] for i in range(states.shape[1]) for kind, values in kinds.items()}
 
 
 def shares(snapshots: Snapshots) -> list[str]:

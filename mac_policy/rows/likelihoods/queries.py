@@ -134,5 +134,5 @@ def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSett
 
 def curve_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
     """The questions along training."""
-    asked = EvaluationSettings(queries=("joint", "marginal"), whole_pixels=settings.whole_pixels)
-    return evaluation_queries(rows, shape, asked)
+    along = EvaluationSettings(queries=("joint", "marginal"), whole_pixels=settings.whole_pixels)
+    return evaluation_queries(rows, shape, along)

@@ -82,9 +82,8 @@ def load_labels(rows: RowSet) -> Labels:
     train, valid = hold_out(whole, share)
     found = Labels(np.asarray(train), np.asarray(valid), test)
     for split, labels in found._asdict().items():
-        images_there = len(getattr(rows, split))
-        if len(labels) < images_there:
-            raise ValueError(f"{folder} has {len(labels):,} labels for {images_there:,} {split} images")
+        if len(labels) < (count := len(getattr(rows, split))):
+            raise ValueError(f"{folder} has {len(labels):,} labels for {count:,} {split} images")
         if labels.max(initial=0) >= NUM_CLASSES:
             raise ValueError(f"{folder} has labels above {NUM_CLASSES - 1} in {split}")
     counts = (len(rows.train), len(rows.valid), len(rows.test))  # of limited rows: the first of each split
@@ -104,8 +103,8 @@ def _idx(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 def _cifar10(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     suffix = ".bin" if next(folder.glob("data_batch_*.bin"), None) is not None else ""
-    names = [f"data_batch_{i + 1}{suffix}" for i in range(images.BATCHES)]
-    batches = [_cifar10_batch(folder / name) for name in names if (folder / name).is_file()]
+    paths = [folder / f"data_batch_{i + 1}{suffix}" for i in range(images.BATCHES)]
+    batches = [_cifar10_batch(path) for path in paths if path.is_file()]
     return np.concatenate(batches), _cifar10_batch(folder / f"test_batch{suffix}")
 
 
