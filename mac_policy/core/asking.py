@@ -18,9 +18,7 @@ from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import Network, PathNetwork
 from mac_policy.core.networks.path_network import PathState
-from mac_policy.core.path_steps import Steps
-from mac_policy.core.question import Question, portions
-from mac_policy.core.ranks import ranks_in_order, with_order_of_given
+from mac_policy.core.question import Question, Steps, portions, ranks_in_order, with_order_of_given
 from mac_policy.core.training_draws import TrainingDraws
 
 Rows: TypeAlias = Tensor | slice

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -60,21 +59,11 @@ def check_rows(name: str, value: Any, rows: int) -> None:
         raise ValueError(f"{name} must be a tensor with a row for each of the {rows} of x, got {kind}")
 
 
-def check_finite(name: str, value: Tensor) -> None:
-    """Raise when an entry is NaN or infinite."""
-    bad = ~value.isfinite()
+def check_entries(name: str, value: Tensor, bad: Tensor, must: str) -> None:
+    """Raise for the first entry of `value` where `bad` is True; `must` says what an entry must be."""
     if bad.any():
         index = tuple(bad.nonzero()[0].tolist())
-        raise ValueError(f"{name}{list(index)} is {value[index].item()}: it must be a finite number")
-
-
-def check_weights(weights: Tensor, nothing: Tensor, where: str) -> None:
-    """Raise unless every weight is a finite number of at least 0, and 0 in `nothing` (B, N), which is `where`."""
-    bad = ~((weights >= 0) & (weights < math.inf)) | (nothing & (weights != 0))
-    if bad.any():
-        index = tuple(bad.nonzero()[0].tolist())
-        found = f"weights{list(index)} is {weights[index].item()}"
-        raise ValueError(f"{found}: it must be a finite number of at least 0, and 0 {where}")
+        raise ValueError(f"{name}{list(index)} is {value[index].item()}: it must be {must}")
 
 
 def as_tensor(name: str, value: Any) -> Tensor:

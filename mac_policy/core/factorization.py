@@ -13,14 +13,13 @@ from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_ta
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
 from mac_policy.core.orders import lexicographic
 from mac_policy.core.paths import PathDraw, PathLaw, SimulatedPaths, TabulatedPaths
-from mac_policy.core.ranks import check_query, next_of, ranks_by_key, ranks_in_order, with_order_of_given
+from mac_policy.core.question import check_query, ranks_by_key, ranks_in_order, still_asked, with_order_of_given
 from mac_policy.core.subsets import draw_below, uniform_subsets
 from mac_policy.core.training_draws import (
     TrainingMasks,
     TrainingQueries,
-    mean_over_path,
     only_last,
-    parallel_weights,
+    uniform_over,
 )
 
 
@@ -56,14 +55,30 @@ class Factorization(Protocol):
         ...
 
 
-class UniformOrder:
+class RandomOrder:
+    """Factorisations without modes: paths in a random order, unless a subclass knows a canonical one."""
+
+    deterministic = False
+    num_variables: int
+
+    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(self.num_variables, query=query, given=given)
+        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query=query, given=given)
+
+    def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
+        """The path's own next variable where it had no choice, else a uniform one of the variables left."""
+        return (ranks == now[:, None]).float() if self.deterministic else uniform_over(still_asked(ranks, now))
+
+    def path_mode(self, n: int) -> None:
+        return None
+
+
+class UniformOrder(RandomOrder):
     """ARDM: a random order, a uniform step of it, all unseen variables weighted alike.
 
     >>> from mac_policy.core import UniformOrder
     >>> masks = UniformOrder(9).training_masks(4)
     """
-
-    deterministic = False
 
     def __init__(self, num_variables: int) -> None:
         self.num_variables = check_count("num_variables", num_variables)
@@ -71,25 +86,15 @@ class UniformOrder:
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
         seen = draw_below(torch.full((check_count("n", n, 0),), self.num_variables), generator)
         evidence = uniform_subsets(seen, self.num_variables, generator)
-        return TrainingMasks(evidence, parallel_weights(evidence))
+        return TrainingMasks(evidence, uniform_over(~evidence))
 
     def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
         """The rest given ARDM's evidence in half of the rows, everything given nothing in the others."""
         given = self.training_masks(n, generator).evidence & (torch.rand((n, 1), generator=generator) < 0.5)
-        return TrainingQueries(whole_path(self, query=~given, given=given, generator=generator), mean_over_path(~given))
-
-    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        query, given = check_query(self.num_variables, query=query, given=given)
-        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query=query, given=given)
-
-    def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
-        return next_of(ranks, now, self.deterministic)
-
-    def path_mode(self, n: int) -> None:
-        return None
+        return TrainingQueries(whole_path(self, query=~given, given=given, generator=generator), uniform_over(~given))
 
 
-class MaskTuned:
+class MaskTuned(RandomOrder):
     """MAC: trains the conditionals that queries with masks ~ M meet, as often as they meet them.
 
     query: 'marginal' (M draws the queried variables), 'conditional' (`evidence_masks` draws the evidence and all
@@ -139,24 +144,18 @@ class MaskTuned:
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
         evidence, following = self._draw(check_count("n", n, 0), generator)
-        return TrainingMasks(evidence, following if self._edge_weights else parallel_weights(evidence))
+        return TrainingMasks(evidence, following if self._edge_weights else uniform_over(~evidence))
 
     def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
         query, given = self._draw_queries(check_count("n", n, 0), generator)
         ranks = whole_path(self, query=query, given=given, generator=generator)
-        return TrainingQueries(ranks, only_last(ranks, query) if self._last_edge else mean_over_path(query))
+        return TrainingQueries(ranks, only_last(ranks, query) if self._last_edge else uniform_over(query))
 
     def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        if not self.deterministic:
+            return super().ranks(query=query, given=given, generator=generator)
         query, given = check_query(self.num_variables, query=query, given=given)
-        if self.deterministic:
-            return ranks_in_order(self.order, query=query, given=given)
-        return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query=query, given=given)
-
-    def next_law(self, ranks: Tensor, now: Tensor) -> Tensor:
-        return next_of(ranks, now, self.deterministic)
-
-    def path_mode(self, n: int) -> None:
-        return None
+        return ranks_in_order(self.order, query=query, given=given)
 
     def _draw_queries(self, n: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Masks of queried and of given variables (n, N) each, drawn as often as they count."""

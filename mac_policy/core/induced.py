@@ -48,8 +48,7 @@ def induced_edge_law(
     start = test_masks.log_prob(masks).exp() * (length > 0)
     if path_weighting == "mean":
         start = start / length.clamp(min=1)
-    walk = _walk_down if query == "marginal" else _walk_up
-    edges = walk(start, masks, place, protocol, only_first=path_weighting == "last")
+    edges = _walk(start, masks, place, protocol, query == "marginal", only_first=path_weighting == "last")
     if not edges.sum() > 0:
         raise ValueError("the test masks ask for nothing: every one is empty (marginal) or full (conditional)")
     return edges / edges.sum()
@@ -107,31 +106,19 @@ def tabulable(test_masks: MaskDistribution) -> Tensor:
     return all_masks(test_masks.num_variables)
 
 
-def _walk_down(start: Tensor, masks: Tensor, place: Tensor, protocol: str, only_first: bool) -> Tensor:
-    """Edge masses of walks that start with mass `start` (2^N,) and remove a variable a step."""
+def _walk(start: Tensor, masks: Tensor, place: Tensor, protocol: str, down: bool, only_first: bool) -> Tensor:
+    """Edge masses of walks from mass `start` (2^N,) that remove (`down`) or add a variable a step. (2^N, N)"""
     flow, edges = start.clone(), torch.zeros(masks.shape, dtype=torch.float64)
-    removal = _step_law(masks, place, protocol, largest=True)
+    candidates = masks if down else ~masks
+    law = _step_law(candidates, place, protocol, largest=down)
     bit = 1 << torch.arange(masks.shape[1])
-    for cardinality in range(masks.shape[1], 0, -1):
-        codes = (masks.sum(1) == cardinality).nonzero()[:, 0]
-        mass = (start if only_first else flow)[codes, None] * removal[codes]  # (m, N)
-        row, variable = masks[codes].nonzero(as_tuple=True)
-        below = codes[row] - bit[variable]
-        edges.index_put_((below, variable), mass[row, variable], accumulate=True)
-        flow.index_add_(0, below, mass[row, variable])
-    return edges
-
-
-def _walk_up(start: Tensor, masks: Tensor, place: Tensor, protocol: str, only_first: bool) -> Tensor:
-    """Edge masses of walks that start with mass `start` (2^N,) and add a variable a step."""
-    flow, edges = start.clone(), torch.zeros(masks.shape, dtype=torch.float64)
-    addition = _step_law(~masks, place, protocol, largest=False)
-    bit = 1 << torch.arange(masks.shape[1])
-    for cardinality in range(masks.shape[1]):
-        codes = (masks.sum(1) == cardinality).nonzero()[:, 0]
-        edges[codes] = flow[codes, None] * addition[codes]
-        row, variable = (~masks[codes]).nonzero(as_tuple=True)
-        flow.index_add_(0, codes[row] + bit[variable], edges[codes[row], variable])
+    for left in range(masks.shape[1], 0, -1):
+        codes = (candidates.sum(1) == left).nonzero()[:, 0]
+        mass = (start if only_first else flow)[codes, None] * law[codes]  # (m, N)
+        row, variable = candidates[codes].nonzero(as_tuple=True)
+        reached = codes[row] - bit[variable] if down else codes[row] + bit[variable]
+        edges[reached if down else codes[row], variable] = mass[row, variable]  # every edge is met once
+        flow.index_add_(0, reached, mass[row, variable])
     return edges
 
 

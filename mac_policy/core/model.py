@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core.asking import Asking, Rows, Variables, asking
-from mac_policy.core.checks import check_disjoint, check_finite, check_mask, check_rows, check_values
+from mac_policy.core.checks import check_disjoint, check_entries, check_mask, check_rows, check_values
 from mac_policy.core.factorization import Factorization
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.networks import Network
@@ -89,14 +89,12 @@ class AnyOrderModel(nn.Module):
         known = self.asking.at_once(evidence, factorization, generator)
         params = self._params(x, known, self._encode(context, len(x)), mode)
         params = self.head.after(params, x, torch.zeros_like(evidence))
-        conditionals: Conditional = self.head(params, generator=generator)
-        return conditionals
+        return self.head(params, generator=generator)
 
     def answers(self, x: Tensor, draws: TrainingDraws, context: Tensor | None = None) -> Conditional:
         """The conditionals that training draws ask for, as distributions of batch shape (B, N)."""
         params = self._params(x, draws.known, self._encode(context, len(x)), draws.mode)
-        conditionals: Conditional = self.head(self.head.after(params, x, draws.weights > 0))
-        return conditionals
+        return self.head(self.head.after(params, x, draws.weights > 0))
 
     def loss(
         self,
@@ -217,8 +215,7 @@ class AnyOrderModel(nn.Module):
     def _params(self, x: Tensor, known: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
         """`known` (B, N): evidence for a set network, ranks for a path network."""
         seen = torch.where(self.asking.visible(known), x, torch.zeros_like(x))
-        params: Tensor = self.network(self.head.features(seen), known, encoded, mode)
-        return params
+        return self.network(self.head.features(seen), known, encoded, mode)
 
     def _ranks(self, question: Question, factorization: Factorization, generator: torch.Generator | None) -> Tensor:
         masks = {"query": question.query, "given": question.given}
@@ -262,5 +259,5 @@ class AnyOrderModel(nn.Module):
         if context is not None:
             check_rows("context", context, rows)
             if self.validate:
-                check_finite("context", context)
+                check_entries("context", context, ~context.isfinite(), "a finite number")
         return encoded

@@ -21,6 +21,7 @@ from mac_policy.core.subsets import (
     subsets_within,
     uniform_subsets,
 )
+from mac_policy.core.training_draws import uniform_over
 
 
 class PathDraw(NamedTuple):
@@ -131,7 +132,7 @@ class SimulatedPaths:
         if self._protocol == "largest" and _is_cardinality_uniform(self._masks):
             return PathDraw(evidence, self._closed_form_next(evidence, k))
         if self._protocol == "random" and isinstance(self._masks, ExchangeableMasks):
-            return PathDraw(evidence, _uniform(~evidence))
+            return PathDraw(evidence, uniform_over(~evidence))
         return PathDraw(evidence, self._first(start & ~evidence, torch.ones_like(k), generator).float())
 
     def _walk_on(self, start: Tensor, edges: bool, generator: torch.Generator | None) -> PathDraw:
@@ -145,7 +146,7 @@ class SimulatedPaths:
         if not edges:
             return PathDraw(evidence, _NO_EDGES)
         if self._protocol == "random":
-            return PathDraw(evidence, _uniform(~evidence))
+            return PathDraw(evidence, uniform_over(~evidence))
         return PathDraw(evidence, first_elements(~evidence, torch.ones_like(j)).float())
 
     def _first(self, subsets: Tensor, counts: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -163,7 +164,7 @@ class SimulatedPaths:
         last = torch.where(evidence, place, -1).amax(1, keepdim=True)
         after = place > last
         if self._last:
-            return _uniform(after)
+            return uniform_over(after)
         extra = 0 if self._mean else 1
         log_factorial = torch.lgamma(torch.arange(self.num_variables + 3, dtype=torch.float64) + 1)
         seen = k[:, None]
@@ -172,10 +173,6 @@ class SimulatedPaths:
 
 
 _NO_EDGES = torch.empty(0)
-
-
-def _uniform(among: Tensor) -> Tensor:
-    return among / among.sum(1, keepdim=True)
 
 
 def _is_cardinality_uniform(masks: MaskDistribution) -> bool:

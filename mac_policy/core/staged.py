@@ -11,9 +11,9 @@ from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.core.checks import as_tensor
-from mac_policy.core.ranks import check_query, mark_ranks, still_asked, with_order_of_given
+from mac_policy.core.question import check_query, mark_ranks, still_asked, with_order_of_given
 from mac_policy.core.subsets import draw_below, subsets_within
-from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, mean_over_path, uniform_over
+from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, uniform_over
 
 Regions = Mapping[str, Sequence[int] | Tensor]
 
@@ -81,7 +81,7 @@ class StagedModes:
         given = active & (torch.rand((n, 1), generator=generator) < 0.5)
         after = self._ranks(self._first[mode], generator, query=~given, given=given)
         before = self._ranks(self._first[mode], generator, query=given, given=given & False)
-        return TrainingQueries(with_order_of_given(after, given, before), mean_over_path(~given), mode)
+        return TrainingQueries(with_order_of_given(after, given, before), uniform_over(~given), mode)
 
     def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         query, given = check_query(self.num_variables, query=query, given=given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mac_policy.core.checks import check_mask, check_rows, check_weights
+from mac_policy.core.checks import check_entries, check_mask, check_rows
 
 
 class TrainingMasks(NamedTuple):
@@ -77,21 +78,11 @@ def chosen_rows(first: Tensor, one: Draws, other: Draws) -> Draws:
     return type(one)(*parts)
 
 
-def parallel_weights(evidence: Tensor) -> Tensor:
-    """1 / (N - |e|) for every unseen variable: the mean over them. (n, N)"""
-    return uniform_over(~evidence)
-
-
 def uniform_over(mask: Tensor) -> Tensor:
     """1 / |mask| for every variable in it, zeros where it is empty. (n, N)"""
     chosen = mask.numpy()
     each = (1 / np.maximum(chosen.sum(1, keepdims=True), 1)).astype(np.float32)
     return torch.from_numpy(chosen * each)
-
-
-def mean_over_path(query: Tensor) -> Tensor:
-    """1 / t for each of the t queried variables. (n, N)"""
-    return query / query.sum(1, keepdim=True).clamp(min=1)
 
 
 def only_last(ranks: Tensor, query: Tensor) -> Tensor:
@@ -122,7 +113,9 @@ def known_and_weights(asked: TrainingDraws, x: Tensor, missing: Tensor | None, v
         known, nothing = check_mask("evidence", asked.evidence, len(x), x.shape[1]), 0
         unweighted, where = known, "where there is evidence"
     if validate:
-        check_weights(asked.weights, unweighted, where)
+        weights = asked.weights
+        bad = ~((weights >= 0) & (weights < math.inf)) | (unweighted & (weights != 0))
+        check_entries("weights", weights, bad, f"a finite number of at least 0, and 0 {where}")
     if missing is None:
         return known, asked.weights
     return known.masked_fill(missing, nothing), asked.weights.masked_fill(missing, 0.0)

@@ -9,7 +9,7 @@ from mac_policy.core import MaskTuned, UniformCardinality
 from mac_policy.core.networks import PathTransformer
 from mac_policy.core.networks.path_attention import attention
 from mac_policy.core.networks.path_tokens import path_tokens
-from mac_policy.core.path_steps import Steps
+from mac_policy.core.question import Steps
 from mac_policy.core.staged import StagedModes
 from tests.core.models import CONTEXT, K, N
 from tests.core.path_models import KINDS, SIZES, make_path_model, random_paths, step_by_step

@@ -2,10 +2,9 @@
 
 from mac_policy.core.heads.continuous import Gaussian, GaussianMixture
 from mac_policy.core.heads.discrete import Bernoulli, Categorical
-from mac_policy.core.heads.discretized import DiscretizedLogisticMixture
+from mac_policy.core.heads.discretized import DiscretizedLogisticMixture, PixelLogisticMixture
 from mac_policy.core.heads.energy import EnergyTilted
 from mac_policy.core.heads.head import Conditional, Head
-from mac_policy.core.heads.pixels import PixelLogisticMixture
 
 __all__ = [
     "Bernoulli",

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_count, check_positive, is_number
-from mac_policy.core.heads.head import (
-    Head,
-    at_least_float32,
-    bounded,
-    draw_index,
-    take,
-    unbounded,
-    uniform,
-)
+from mac_policy.core.heads.head import Head, at_least_float32, bounded, draw_index, take, unbounded, uniform
 
 MIN_LOG_STD = -7.0
 MAX_LOG_STD = 7.0
@@ -113,7 +106,9 @@ class MixtureConditional:
         return self.expand_last(1).log_prob(points)
 
 
-class _RealHead(Head):
+class RealHead(Head):
+    """A head for real values, which a network sees as they are."""
+
     discrete = False
     num_features = 1
     allowed = "a finite number"
@@ -135,7 +130,7 @@ def check_min_log_std(min_log_std: float | None) -> float:
     return min_log_std
 
 
-class Gaussian(_RealHead):
+class Gaussian(RealHead):
     """N(a, exp(b)^2) of the parameters (a, b); (0, 0) is the standard normal.
 
     b is shifted and kept smoothly inside [min_log_std, 7]; None is -7, a standard deviation of about 1e-3.
@@ -154,11 +149,8 @@ class Gaussian(_RealHead):
         start = unbounded(0.0, self.min_log_std, MAX_LOG_STD)
         return GaussianConditional(mean, bounded(raw + start, self.min_log_std, MAX_LOG_STD))
 
-    def extra_repr(self) -> str:
-        return f"min_log_std={self.min_log_std}"
 
-
-class GaussianMixture(_RealHead):
+class GaussianMixture(RealHead):
     """A mixture of K Gaussians by K logits, K means and K log standard deviations.
 
     Zero parameters give about the standard normal, made of components that differ: their means start at
@@ -171,6 +163,7 @@ class GaussianMixture(_RealHead):
     """
 
     spread: Tensor
+    __call__: Callable[..., MixtureConditional]
 
     def __init__(self, num_components: int, min_log_std: float | None = None) -> None:
         super().__init__()
@@ -187,9 +180,6 @@ class GaussianMixture(_RealHead):
         logits, means, raw = self._read(params).chunk(3, -1)
         log_stds = bounded(raw + self.start, self.min_log_std, MAX_LOG_STD)
         return MixtureConditional(logits, means + self.spread.to(means.dtype), log_stds)
-
-    def extra_repr(self) -> str:
-        return f"{self.num_components}, min_log_std={self.min_log_std}"
 
 
 def component_spread(num_components: int) -> Tensor:

@@ -63,7 +63,26 @@ class CategoricalConditional:
         return columns.masked_fill(~is_level(points, size), -torch.inf)
 
 
-class Categorical(Head):
+class LevelHead(Head):
+    """A head for the integers 0..num_levels-1, which a network sees as one number in [-1, 1]."""
+
+    discrete = True
+    num_features = 1
+
+    def __init__(self, num_levels: int) -> None:
+        super().__init__()
+        self.num_levels = num_levels
+        self.allowed = f"an integer in 0..{num_levels - 1}" if num_levels > 2 else "0 or 1"
+
+    def features(self, x: Tensor) -> Tensor:
+        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+        return as_index(x, self.num_levels)[..., None].to(dtype) * (2 / (self.num_levels - 1)) - 1
+
+    def valid(self, x: Tensor) -> Tensor:
+        return is_level(x, self.num_levels)
+
+
+class Categorical(LevelHead):
     """One of ``num_classes`` values 0..K-1, by K logits.
 
     ``encoding`` says how a network sees an observed value: ``'onehot'`` as K numbers, ``'scalar'`` as one
@@ -74,35 +93,23 @@ class Categorical(Head):
         head(network_output).sample(temperature=0.8, generator=generator)
     """
 
-    discrete = True
-
     def __init__(self, num_classes: int, encoding: Encoding = "onehot") -> None:
-        super().__init__()
-        check_choice("encoding", encoding, get_args(Encoding))
-        self.num_classes = check_count("num_classes", num_classes, 2)
-        self.encoding = encoding
-        self.num_params = self.num_classes
-        self.num_features = self.num_classes if encoding == "onehot" else 1
-        self.allowed = f"an integer in 0..{num_classes - 1}"
+        super().__init__(check_count("num_classes", num_classes, 2))
+        self.encoding = check_choice("encoding", encoding, get_args(Encoding))
+        self.num_classes = self.num_params = num_classes
+        self.num_features = num_classes if encoding == "onehot" else 1
 
     def features(self, x: Tensor) -> Tensor:
-        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-        index = as_index(x, self.num_classes)[..., None]
         if self.encoding == "scalar":
-            return index.to(dtype) * (2 / (self.num_classes - 1)) - 1
+            return super().features(x)
+        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
         levels = torch.arange(self.num_classes, device=x.device)
-        return (index == levels).to(dtype)
+        return (as_index(x, self.num_classes)[..., None] == levels).to(dtype)
 
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> CategoricalConditional:
         return CategoricalConditional(self._read(params))
-
-    def valid(self, x: Tensor) -> Tensor:
-        return is_level(x, self.num_classes)
-
-    def extra_repr(self) -> str:
-        return f"{self.num_classes}, encoding={self.encoding!r}"
 
 
 class BernoulliConditional:
@@ -136,22 +143,15 @@ class BernoulliConditional:
         return BernoulliConditional(self.logit[..., None]).log_prob(points)
 
 
-class Bernoulli(Head):
+class Bernoulli(LevelHead):
     """0 or 1 by one logit; a network sees an observed value as -1 or 1."""
 
-    discrete = True
     num_params = 1
-    num_features = 1
-    allowed = "0 or 1"
 
-    def features(self, x: Tensor) -> Tensor:
-        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-        return 2 * as_index(x, 2)[..., None].to(dtype) - 1
+    def __init__(self) -> None:
+        super().__init__(2)
 
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> BernoulliConditional:
         return BernoulliConditional(self._read(params)[..., 0])
-
-    def valid(self, x: Tensor) -> Tensor:
-        return is_level(x, 2)

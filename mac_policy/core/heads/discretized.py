@@ -1,4 +1,4 @@
-"""Head for integer values on an ordered scale: a mixture of logistics, cut into one bin for each level."""
+"""Heads for integers on an ordered scale: mixtures of logistics, discretised to one bin a level."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from mac_policy.common.checks import check_count, check_positive
-from mac_policy.core.heads.discrete import as_index, is_level
-from mac_policy.core.heads.head import Head, bounded, draw_index, take, unbounded, uniform
+from mac_policy.core.heads.discrete import LevelHead, as_index, is_level
+from mac_policy.core.heads.head import bounded, draw_index, take, unbounded, uniform
 
 MIN_LOG_SCALE = -7.0
 MAX_LOG_SCALE = 3.0
@@ -101,7 +101,7 @@ def component_log_probs(level: Tensor, means: Tensor, log_scales: Tensor, num_le
     return log_below + log_above + log_inside.masked_fill(first | last, 0.0)
 
 
-class DiscretizedLogisticMixture(Head):
+class DiscretizedLogisticMixture(LevelHead):
     """Integers 0..num_levels-1 (2..256 levels) by K logits, K means and K log scales.
 
     Zero parameters are near the uniform distribution, with components spread over the levels. A network
@@ -111,37 +111,80 @@ class DiscretizedLogisticMixture(Head):
         head(network_output).log_prob(pixels)
     """
 
-    discrete = True
-    num_features = 1
     spread: Tensor
 
     def __init__(self, num_levels: int, num_components: int = 10) -> None:
-        super().__init__()
-        self.num_levels = check_count("num_levels", num_levels, 2)
+        super().__init__(check_count("num_levels", num_levels, 2))
         if num_levels > 256:
             raise ValueError(f"num_levels must be a whole number in 2..256, got {num_levels}")
         self.num_components = check_count("num_components", num_components)
         self.num_params = 3 * self.num_components
-        self.allowed = f"an integer in 0..{num_levels - 1}"
         spread = (2 * torch.arange(num_components) + 1) / num_components - 1
         self.register_buffer("spread", spread, persistent=False)
         start = math.log(min(0.35, 0.6 / num_components))
         self.start = unbounded(start, MIN_LOG_SCALE, MAX_LOG_SCALE)
 
-    def features(self, x: Tensor) -> Tensor:
-        dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-        return as_index(x, self.num_levels)[..., None].to(dtype) * (2 / (self.num_levels - 1)) - 1
-
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> DiscretizedLogisticConditional:
         logits, means, raw = self._read(params)[..., : 3 * self.num_components].chunk(3, -1)
-        log_scales = bounded(raw + self.start, MIN_LOG_SCALE, MAX_LOG_SCALE)
         means = means + self.spread.to(means.dtype)
-        return DiscretizedLogisticConditional(logits, means, log_scales, self.num_levels)
+        return DiscretizedLogisticConditional(logits, means, self.log_scales(raw), self.num_levels)
 
-    def valid(self, x: Tensor) -> Tensor:
-        return is_level(x, self.num_levels)
+    def log_scales(self, raw: Tensor) -> Tensor:
+        return bounded(raw + self.start, MIN_LOG_SCALE, MAX_LOG_SCALE)
 
-    def extra_repr(self) -> str:
-        return f"{self.num_levels}, num_components={self.num_components}"
+
+class PixelLogisticMixture(DiscretizedLogisticMixture):
+    """PixelCNN++'s mixture of discretised logistics (Salimans et al. 2017) over the `channels` of a pixel together.
+
+    One weight a component for the whole pixel, and means that move with the values of the channels before:
+
+        p(r, g, b) = sum_k w_k p_k(r) p_k(g; m_g + a r) p_k(b; m_b + b r + c g)
+
+    By the chain rule this is a mixture of logistics for every channel given those before it, with weights w_k p_k(r),
+    w_k p_k(r) p_k(g); `after` makes the parameters of these, so that all else sees univariate conditionals. A channel
+    that is asked without those before it has weights w_k and means of its own. Variables are numbered channel by
+    channel. With one channel it is a DiscretizedLogisticMixture.
+
+        head = PixelLogisticMixture(256, num_components=30, channels=3)
+    """
+
+    def __init__(self, num_levels: int, num_components: int = 10, channels: int = 1) -> None:
+        super().__init__(num_levels, num_components)
+        self.channels = check_count("channels", channels)
+        self.num_params = (
+            2 + channels
+        ) * num_components  # logits, means, log scales, and a slope for each other channel
+
+    @property
+    def num_turns(self) -> int:
+        return self.channels
+
+    def turn(self, variables: Tensor, num_variables: int) -> Tensor:
+        return variables * self.channels // num_variables
+
+    def after(self, params: Tensor, x: Tensor, together: Tensor) -> Tensor:
+        if self.channels == 1:
+            return params
+        rows, variables = x.shape
+        split = (rows, self.channels, variables // self.channels)
+        raw = self._read(params).view(*split, self.channels + 2, self.num_components)
+        logits, means, raw_scales, slopes = raw.split([1, 1, 1, self.channels - 1], 3)
+        log_weights = logits[..., 0, :].mean(1).log_softmax(-1)  # (R, S, K), one for the pixel
+        means, log_scales = means[..., 0, :], self.log_scales(raw_scales[..., 0, :])
+        levels, values = x.view(split)[..., None], self.features(x).view(*split, 1)
+        asked = together.view(split)[..., None]
+        found = []
+        for channel in range(self.channels):
+            mean = means[:, channel]
+            for other in range(channel):
+                slope = slopes[:, channel, :, other].tanh()
+                mean = mean + slope * torch.where(asked[:, other], values[:, other], 0.0)
+            found.append(torch.stack([log_weights, mean, raw_scales[:, channel, :, 0]], 2))
+            terms = component_log_probs(
+                levels[:, channel], mean + self.spread.to(mean.dtype), log_scales[:, channel], self.num_levels
+            )
+            log_weights = log_weights + torch.where(asked[:, channel], terms, 0.0)
+        done = torch.stack(found, 1)  # (R, C, S, 3, K)
+        return torch.cat([done, slopes], 3).view_as(params)

@@ -15,10 +15,11 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_count, check_positive, is_number
-from mac_policy.core.heads.continuous import GaussianMixture, MixtureConditional
+from mac_policy.common.checks import check_choice, check_positive, is_number
+from mac_policy.core.heads.continuous import GaussianMixture, MixtureConditional, RealHead
 from mac_policy.core.heads.energy_network import EnergyNetwork
-from mac_policy.core.heads.head import Head, at_least_float32, draw_index, take
+from mac_policy.core.heads.head import at_least_float32, draw_index, take
+from mac_policy.core.networks.network import check_sizes
 
 Normaliser = Literal["importance", "grid"]
 GRID_REACH = 6.0
@@ -105,7 +106,7 @@ class EnergyConditional:
         return (self._log_weights.softmax(-1) * self.points).sum(-1)
 
 
-class EnergyTilted(Head):
+class EnergyTilted(RealHead):
     """Mixture proposal and latent vector from the set network, energy from a small network of the head's own.
 
     ``num_params`` = 3 * num_components + latent_dim. The energy network reads x_i, the latent vector, an
@@ -126,10 +127,6 @@ class EnergyTilted(Head):
         head.loss(network_output, x, generator)  # (B, 8)
     """
 
-    discrete = False
-    num_features = 1
-    allowed = "a finite number"
-
     def __init__(
         self,
         num_variables: int,
@@ -147,8 +144,8 @@ class EnergyTilted(Head):
         tilted: bool = True,
     ) -> None:
         super().__init__()
-        check_counts(num_variables=num_variables, latent_dim=latent_dim, hidden=hidden, num_blocks=num_blocks)
-        check_counts(num_samples=num_samples, num_eval_samples=num_eval_samples, grid_size=grid_size)
+        check_sizes(num_variables=num_variables, latent_dim=latent_dim, hidden=hidden, num_blocks=num_blocks)
+        check_sizes(num_samples=num_samples, num_eval_samples=num_eval_samples, grid_size=grid_size)
         check_positive("energy_clip", energy_clip)
         if not is_number(regulariser) or not regulariser >= 0:
             raise ValueError(f"regulariser must be a number of at least 0, got {regulariser!r}")
@@ -166,12 +163,6 @@ class EnergyTilted(Head):
         self.tilted = tilted
         self.energy_weight = 1.0
 
-    def features(self, x: Tensor) -> Tensor:
-        return self.mixture.features(x)
-
-    def valid(self, x: Tensor) -> Tensor:
-        return self.mixture.valid(x)
-
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> EnergyConditional:
@@ -187,7 +178,7 @@ class EnergyTilted(Head):
         variables: Tensor | None = None,
     ) -> Tensor:
         params = self._read(params)
-        proposal: MixtureConditional = self.mixture(params[..., self.latent_dim :])
+        proposal = self.mixture(params[..., self.latent_dim :])
         log_q = proposal.log_prob(x)
         log_p = self._conditional(params, detached(proposal), variables, generator).log_prob(x)
         distance = (log_p - log_q.detach()).square()
@@ -230,14 +221,6 @@ class EnergyTilted(Head):
             variables = torch.arange(self.num_variables, device=params.device)
         return variables.expand(shape)
 
-    def extra_repr(self) -> str:
-        return f"{self.num_variables}, normaliser={self.normaliser!r}, tilted={self.tilted}"
-
 
 def detached(mixture: MixtureConditional) -> MixtureConditional:
     return MixtureConditional(mixture.log_weights.detach(), mixture.means.detach(), mixture.log_stds.detach())
-
-
-def check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        check_count(name, count)

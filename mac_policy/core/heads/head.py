@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from inspect import signature
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+
+from mac_policy.core.checks import check_entries
 
 
 class Conditional(Protocol):
@@ -40,6 +44,7 @@ class Head(nn.Module, ABC):
     num_params: int
     num_features: int
     discrete: bool
+    __call__: Callable[..., Conditional]
     allowed: str
     """The values a variable can have, in words, for error messages."""
 
@@ -83,15 +88,15 @@ class Head(nn.Module, ABC):
         variables: Tensor | None = None,
     ) -> Tensor:
         """``(...)`` training loss for each variable, -log p(x) unless a head says otherwise."""
-        conditional: Conditional = self(params, variables, generator)
-        return -conditional.log_prob(x)
+        return -self(params, variables, generator).log_prob(x)
 
     def check(self, x: Tensor, where: Tensor) -> None:
         """Raises ValueError naming the first value in ``where`` that the head cannot have."""
-        bad = where & ~self.valid(x)
-        if bool(bad.any()):
-            index = tuple(bad.nonzero()[0].tolist())
-            raise ValueError(f"x{list(index)} is {x[index].item()}: it must be {self.allowed}")
+        check_entries("x", x, where & ~self.valid(x), self.allowed)
+
+    def extra_repr(self) -> str:
+        names = (name for name in signature(type(self)).parameters if hasattr(self, name))
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def _read(self, params: Tensor) -> Tensor:
         if params.ndim < 1 or params.shape[-1] != self.num_params:

@@ -104,25 +104,14 @@ class ImageInput(nn.Module):
         return torch.cat([hidden, constant], 1)
 
 
-class Shrink(nn.Module):
-    """Halves height and width."""
+class Resize(nn.Module):
+    """Doubles (`grow`) or halves height and width."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, grow: bool) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 3, stride=2, padding=1)
+        self.grow = grow
+        self.conv = nn.Conv2d(channels, channels, 3, stride=1 if grow else 2, padding=1)
 
     def forward(self, image: Tensor, embedding: Tensor) -> Tensor:
-        out: Tensor = self.conv(image)
-        return out
-
-
-class Grow(nn.Module):
-    """Doubles height and width."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
-
-    def forward(self, image: Tensor, embedding: Tensor) -> Tensor:
-        out: Tensor = self.conv(interpolate(image, scale_factor=2.0, mode="nearest"))
+        out: Tensor = self.conv(interpolate(image, scale_factor=2.0, mode="nearest") if self.grow else image)
         return out

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from mac_policy.common.checks import check_count
+from mac_policy.core.checks import check_entries
 
 
 class Network(nn.Module, ABC):
     """What both kinds of networks share."""
 
     kind: ClassVar[str]
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, *, num_variables: int, num_features: int, num_params: int, context_dim: int, num_modes: int
@@ -103,10 +106,7 @@ def check_mode(mode: Tensor, batch: int, num_modes: int) -> None:
         raise ValueError(
             f"mode has shape {tuple(mode.shape)} and dtype {mode.dtype}: it must be ({batch},) and torch.long"
         )
-    bad = (mode < 0) | (mode >= num_modes)
-    if bool(bad.any()):
-        row = int(bad.nonzero()[0])
-        raise ValueError(f"mode[{row}] is {int(mode[row])}: it must be in 0..{num_modes - 1}")
+    check_entries("mode", mode, (mode < 0) | (mode >= num_modes), f"in 0..{num_modes - 1}")
 
 
 def check_sizes(least: int = 1, **sizes: int) -> None:

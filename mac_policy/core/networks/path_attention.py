@@ -55,8 +55,7 @@ class Packing:
         if not self.full:
             empty = packed.new_zeros(self.shape.numel(), *packed.shape[1:])
             packed = empty.index_copy(0, self.kept, packed)
-        padded: Tensor = packed.unflatten(0, self.shape)
-        return padded
+        return packed.view(*self.shape, *packed.shape[1:])
 
 
 class RowAttention:

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from mac_policy.common.checks import check_choice
 from mac_policy.core.networks.embeddings import sinusoidal
 from mac_policy.core.networks.mlp import hidden_layers
-from mac_policy.core.networks.network import check_multiple, check_sizes, small_output
+from mac_policy.core.networks.network import check_sizes, small_output
 from mac_policy.core.networks.path_attention import Attend, KeyValueCache, Packing, PathBlock, RowAttention, turning
 from mac_policy.core.networks.path_network import PathNetwork, PathState
 from mac_policy.core.networks.path_tokens import PathTokens, path_tokens, visible, with_prefix
+from mac_policy.core.networks.transformer import checked_mlp_width
 
 GivenAttention = Literal["free", "causal"]
 ContextAs = Literal["added", "token", "adaptive"]
@@ -75,13 +76,9 @@ class PathTransformer(PathNetwork):
             context_dim=context_dim,
             num_modes=num_modes,
         )
-        mlp_width = 4 * width if mlp_width is None else mlp_width
-        check_sizes(width=width, depth=depth, heads=heads, mlp_width=mlp_width)
+        mlp_width = checked_mlp_width(mlp_width, width, depth, heads, rotary)
         check_sizes(0, trunk_depth=trunk_depth)
         check_sizes(1 if trunk_depth else 0, trunk_width=trunk_width)
-        check_multiple("width", width, "heads", heads)
-        if rotary:
-            check_multiple("width", width, "two for each head", 2 * heads)
         self.free = check_choice("given", given, get_args(GivenAttention)) == "free"
         self.given_in_order = not self.free
         self.context_as = check_choice("context_as", context_as, get_args(ContextAs))

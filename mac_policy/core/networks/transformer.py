@@ -82,13 +82,8 @@ class Transformer(SetNetwork):
             context_dim=context_dim,
             num_modes=num_modes,
         )
-        mlp_width = 4 * width if mlp_width is None else mlp_width
-        check_sizes(width=width, depth=depth, heads=heads, mlp_width=mlp_width)
-        check_multiple("width", width, "heads", heads)
-        check_choice("context_as", context_as, get_args(ContextAs))
-        if rotary:
-            check_multiple("width", width, "two for each head", 2 * heads)
-        self.context_as = context_as
+        mlp_width = checked_mlp_width(mlp_width, width, depth, heads, rotary)
+        self.context_as = check_choice("context_as", context_as, get_args(ContextAs))
         self.value = nn.Linear(num_features, width)
         self.mask_token = nn.Parameter(0.02 * torch.randn(width))
         self.position = nn.Parameter(0.02 * torch.randn(num_variables, width))
@@ -126,3 +121,13 @@ class Transformer(SetNetwork):
         hidden = self.blocks(tokens)[:, -self.num_variables :]
         out: Tensor = self.output(self.norm(hidden))
         return out
+
+
+def checked_mlp_width(mlp_width: int | None, width: int, depth: int, heads: int, rotary: bool) -> int:
+    """The width of the MLPs, by default 4 * width; a ValueError for sizes that attention cannot have."""
+    mlp_width = 4 * width if mlp_width is None else mlp_width
+    check_sizes(width=width, depth=depth, heads=heads, mlp_width=mlp_width)
+    check_multiple("width", width, "heads", heads)
+    if rotary:
+        check_multiple("width", width, "two for each head", 2 * heads)
+    return mlp_width

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from mac_policy.core.networks.embeddings import StepAndMode
-from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
+from mac_policy.core.networks.image_blocks import ImageInput, Resize, Stage, as_planes, as_variables, group_norm
 from mac_policy.core.networks.network import SetNetwork, check_multiple, check_sizes, small_output
 
 
@@ -74,7 +74,7 @@ class UNet(SetNetwork):
                 current = planes * 2**level
                 skips.append(current)
             if level < layers - 1:
-                self.down.append(Shrink(current))
+                self.down.append(Resize(current, grow=False))
                 skips.append(current)
         self.middle = nn.ModuleList(stage(current, layers - 1, attend) for attend in (True, False))
         for level in reversed(range(layers)):
@@ -82,7 +82,7 @@ class UNet(SetNetwork):
                 self.up.append(stage(current + skips.pop(), level, attends[level]))
                 current = planes * 2**level
             if level > 0:
-                self.up.append(Grow(current))
+                self.up.append(Resize(current, grow=True))
         self.norm = group_norm(planes)
         self.output = nn.Conv2d(planes, channels * num_params, 3, padding=1)
         small_output(self.output)

@@ -20,7 +20,7 @@ from mac_policy.common.checks import check_choice
 from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import MLP, SetNetwork, UNet
 from mac_policy.core.networks.embeddings import StepAndMode, sinusoidal
-from mac_policy.core.networks.image_blocks import Grow, ImageInput, Shrink, Stage, as_planes, as_variables, group_norm
+from mac_policy.core.networks.image_blocks import ImageInput, Resize, Stage, as_planes, as_variables, group_norm
 from mac_policy.core.networks.mlp import hidden_layers
 from mac_policy.core.networks.network import small_output
 from mac_policy.core.networks.unet import check_shape
@@ -112,7 +112,7 @@ class ImageEncoder(nn.Module):
                 )
                 current = planes * 2**level
             if level < last:
-                self.down.append(Shrink(current))
+                self.down.append(Resize(current, grow=False))
         self.norm = group_norm(current)
         self.output = nn.Linear(current * (height >> last) * (width >> last), outputs)
         small_output(self.output)
@@ -163,7 +163,7 @@ class ImageDecoder(nn.Module):
                 )
                 current = planes * 2**level
             if level > 0:
-                self.up.append(Grow(current))
+                self.up.append(Resize(current, grow=True))
         self.norm = group_norm(planes)
         self.output = nn.Conv2d(planes, channels * num_params, 3, padding=1)
         self.channels = channels

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mac_policy.core.factorization import Factorization, UniformOrder
 from mac_policy.core.heads.continuous import MixtureConditional
-from mac_policy.core.ranks import check_query, ranks_in_order
+from mac_policy.core.question import check_query, ranks_in_order
 from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
 
