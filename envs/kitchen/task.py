@@ -6,14 +6,14 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, VIEWS, goal_tasks, kitchen_completions
-from mac_policy.common.checks import check_choice, is_number
+from mac_policy.common.settings import NonNegative, choice
 from mac_policy.demonstrations import Card, Episode, OfficialFile, Scripted, TaskData
 from mac_policy.tasks import Task
 from mac_policy.tasks.task import Environment
@@ -50,19 +50,13 @@ class KitchenTask(Task):
     joint_std: rad, of a randomised start
     """
 
-    observation: str = "qpos"
-    start: str = "official"
-    joint_std: float = 0.05
+    name: Annotated[str, choice(OFFICIAL, "task")]
+    observation: Annotated[str, choice(VIEWS)] = "qpos"
+    start: Literal["official", "randomised"] = "official"
+    joint_std: NonNegative = 0.05
 
     modules = ("envs.kitchen",)
     film_every = 3  # the steps are many, and slow to draw
-
-    def __post_init__(self) -> None:
-        check_choice("task", self.name, OFFICIAL)
-        check_choice("task.observation", self.observation, VIEWS)
-        check_choice("task.start", self.start, ("official", "randomised"))
-        if not is_number(self.joint_std) or not self.joint_std >= 0:
-            raise ValueError(f"task.joint_std must be a number of radians >= 0, got {self.joint_std!r}")
 
     @property
     def data(self) -> TaskData:

@@ -16,7 +16,7 @@ from rich.console import Console
 from mac_policy.cli.command import Command
 from mac_policy.cli.composing import configs
 from mac_policy.common.checks import check_choice, check_mapping
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.settings import Settings, from_mapping
 from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
 from mac_policy.rows.likelihoods.presets import KEYS, MAPPINGS, chosen, make_comparison, merged
 from mac_policy.rows.likelihoods.report import paper_table, results_tables, write_curves
@@ -25,7 +25,7 @@ from mac_policy.training.fabric import Fabric, make_fabric
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     """See configs/benchmark/_benchmark.yaml."""
 
     benchmark: str

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mac_policy.cli.command import Command, options_of, task_of
+from mac_policy.common.settings import Settings
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.demonstrations.minari_write import Card
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     """See configs/collect_demos.yaml."""
 
     episodes: int

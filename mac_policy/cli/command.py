@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
-from mac_policy.common.checks import check_count, check_positive
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.settings import Count, Natural, Positive, S, Settings, from_mapping
 from mac_policy.tasks import TASKS, Task
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,45 +30,23 @@ class Command:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
 
-def options_of(cls: type[T], config: Mapping[str, Any]) -> T:
+def options_of(cls: type[S], config: Mapping[str, Any]) -> S:
     """Those of the composed options that are fields of a dataclass, with the types that the fields have."""
-    return from_mapping(cls, {field.name: config[field.name] for field in fields(cls)}, "options")  # type: ignore[arg-type]
+    return from_mapping(cls, {field.name: config[field.name] for field in fields(cls)}, "options")
 
 
 def task_of(config: Mapping[str, Any]) -> Task:
     """The task of the composed options, with the types that its options have."""
     task = TASKS.find(config["task"]["name"])
-    return from_mapping(type(task), config["task"], f"task {task.name}", "task.")
+    return from_mapping(type(task), config["task"], f"task {task.name}")
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """Options of the commands that read what a benchmark has trained."""
-
-    run: Path | None
-    out: Path | None
-
-    example: ClassVar[str]
-    """What `run` is, with an example."""
-
-    @property
-    def folder(self) -> Path:
-        if self.run is None:
-            raise ValueError(f"run=... is missing: {self.example}")
-        return self.run
-
-
-@dataclass(frozen=True)
-class DrawingOptions(RunOptions):
+class DrawingOptions(Settings):
     """Options of the commands that fill in rows of a benchmark's data."""
 
-    steps: int | None
-    temperature: float
-    seed: int
+    steps: Count | None
+    temperature: Positive
+    seed: Natural
     root: str | None
-
-    def __post_init__(self) -> None:
-        check_positive("temperature", self.temperature)
-        check_count("seed", self.seed, 0)
-        if self.steps is not None:
-            check_count("steps", self.steps)
+    out: Path | None

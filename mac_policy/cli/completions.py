@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
 from mac_policy.cli.command import Command, DrawingOptions, options_of
-from mac_policy.common.checks import check_count
+from mac_policy.common.settings import Count, needed
 from mac_policy.rows.checkpoint import load_arms
 from mac_policy.rows.generation.infill import check_patterns, completion_rows, completions, write_rows
 from mac_policy.rows.likelihoods.evaluate import row_tensor
@@ -19,23 +20,21 @@ from mac_policy.rows.likelihoods.presets import rows_of_arm
 class Options(DrawingOptions):
     """See configs/completions.yaml."""
 
+    run: Annotated[Path, needed("the folder of a benchmark, such as runs/benchmark/sfarm/mnist-cpu")]
     arms: tuple[str, ...] | None
-    images: int
+    images: Count
     missing: tuple[str, ...]
     masks: tuple[str, ...]
 
-    example = "the folder of a benchmark, such as runs/benchmark/sfarm/mnist-cpu"
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("images", self.images)
         if not self.missing and not self.masks:
             raise ValueError("missing and masks are both empty: there is nothing to draw")
 
 
 def main(config: dict[str, Any]) -> None:
     options = options_of(Options, config)
-    run = options.folder
+    run = options.run
     arms = load_arms(run, options.seed, None if options.arms is None else list(options.arms))
     spec = next(iter(arms.values()))[1]
     if len(spec.shape) != 3 or spec.levels is None:

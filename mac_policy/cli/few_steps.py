@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from mac_policy.cli.command import Command, RunOptions, options_of
+from mac_policy.cli.command import Command, options_of
 from mac_policy.common.checks import check_choice
 from mac_policy.common.provenance import run_record, write_json
+from mac_policy.common.settings import Settings, needed
 from mac_policy.rows.checkpoint import load_of_images
 from mac_policy.rows.generation.features import NAME
 from mac_policy.rows.generation.few_steps import (
@@ -28,18 +30,18 @@ from mac_policy.rows.likelihoods.presets import rows_of_arm
 
 
 @dataclass(frozen=True)
-class Options(RunOptions):
+class Options(Settings):
     """Where the arm, its data and the results are."""
 
+    run: Annotated[Path, needed("the folder of a trained arm, such as runs/benchmark/sfarm/cifar10-cpu/sfarm-s0")]
     root: str | None
-
-    example = "the folder of a trained arm, such as runs/benchmark/sfarm/cifar10-cpu/sfarm-s0"
+    out: Path | None
 
 
 def main(config: dict[str, Any]) -> None:
     asked = asked_of(config)
     options = options_of(Options, config)
-    arm = options.folder
+    arm = options.run
     out = options.out or arm / "few_steps"
     model, spec = load_of_images(arm)
     numbers = possible_steps(model, asked.steps)

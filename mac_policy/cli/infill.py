@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mac_policy.cli.command import Command, DrawingOptions, options_of
-from mac_policy.common.checks import check_count
+from mac_policy.common.settings import Count, needed
 from mac_policy.rows.checkpoint import load
 from mac_policy.rows.generation.infill import (
     check_text,
@@ -34,21 +34,14 @@ from mac_policy.rows.spec import ModelSpec
 class Options(DrawingOptions):
     """See configs/infill.yaml."""
 
+    run: Annotated[Path, needed("the folder of a trained arm, such as runs/benchmark/text8-cpu/mac-s0")]
     text: str | int | float | None
     image: Path | None
-    rows: int | None
+    rows: Count | None
     pattern: str
     ratio: float
     mode: str | None
-    zoom: int
-
-    example = "the folder of a trained arm, such as runs/benchmark/text8-cpu/mac-s0"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("zoom", self.zoom)
-        if self.rows is not None:
-            check_count("rows", self.rows)
+    zoom: Count
 
     def refuse(self, name: str, kind: str) -> None:
         if getattr(self, name) is not None:
@@ -57,7 +50,7 @@ class Options(DrawingOptions):
 
 def main(config: dict[str, Any]) -> None:
     options = options_of(Options, config)
-    model, spec = load(options.folder)
+    model, spec = load(options.run)
     if len(spec.shape) == 1 and spec.levels == 27:
         options.refuse("image", "text")
         options.refuse("out", "text")
@@ -95,14 +88,14 @@ def images(options: Options, model: RowModel, spec: ModelSpec) -> None:
         x = test_rows(options, 18)
     given = given_by_pattern(options.pattern, options.ratio, len(x), spec.shape, generator)
     filled = asked.sample(x, given=given, steps=options.steps, temperature=options.temperature, generator=generator)
-    out = options.out or options.folder / "infill.png"
+    out = options.out or options.run / "infill.png"
     print(write_picture(out, three_rows(x, given, filled, spec.shape, spec.levels or 2), options.zoom))
 
 
 def test_rows(options: Options, default: int) -> Tensor:
     """The first test rows of the data that the arm was trained on."""
     count = default if options.rows is None else options.rows
-    rows = rows_of_arm(options.folder, options.root)
+    rows = rows_of_arm(options.run, options.root)
     return row_tensor(rows.test, np.arange(min(count, len(rows.test))))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
 from mac_policy.cli.command import Command, options_of
-from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import Count, Settings
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.inspection import action_histograms, completions_over_time, summary_tables
 from mac_policy.tasks import TASKS, MinariTask, Task
@@ -17,19 +17,15 @@ from mac_policy.tasks.replay import film, save_film
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     """See configs/inspect_data.yaml."""
 
     dataset: str | int
     observation: str | None
     video: int | None
-    format: str
-    size: int
+    format: Literal["mp4", "gif"]
+    size: Count
     out: Path
-
-    def __post_init__(self) -> None:
-        check_choice("format", self.format, ("mp4", "gif"))
-        check_count("size", self.size)
 
 
 def main(config: dict[str, Any]) -> None:

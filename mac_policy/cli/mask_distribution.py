@@ -13,8 +13,8 @@ from rich.table import Table
 from torch import Tensor
 
 from mac_policy.cli.command import Command, options_of
-from mac_policy.common.checks import check_count
 from mac_policy.common.provenance import run_record, write_json
+from mac_policy.common.settings import Count, Natural, Settings
 from mac_policy.core import UniformCardinality, induced_mask_distribution
 from mac_policy.core.induced import LARGEST_TABLE
 from mac_policy.core.masks import all_masks, mask_codes
@@ -67,20 +67,19 @@ def name_of(row: int, n: int) -> str:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     """See configs/mask_distribution.yaml."""
 
-    n: int
-    samples: int
-    seed: int
+    n: Count
+    samples: Count
+    seed: Natural
     rows: Any
     out: Path
 
     def __post_init__(self) -> None:
-        if check_count("n", self.n) > LARGEST_TABLE:
+        super().__post_init__()
+        if self.n > LARGEST_TABLE:
             raise ValueError(f"n must be at most {LARGEST_TABLE} for an exact table of 2^n masks, got {self.n}")
-        check_count("samples", self.samples)
-        check_count("seed", self.seed, 0)
         bad = next((row for row in self.masks if not row or set(row) - {"0", "1"}), None)
         if not isinstance(self.rows, tuple) or bad is not None:
             found = self.rows if bad is None else bad

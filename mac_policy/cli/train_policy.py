@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium import spaces
 
 from mac_policy.cli.command import Command, options_of, task_of
-from mac_policy.common.checks import check_choice, check_count
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.checks import check_choice
+from mac_policy.common.settings import Natural, Settings, from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.evaluation.arms import FILLER_SEED
 from mac_policy.policies.fit import TrainResult, train
@@ -27,17 +27,14 @@ from mac_policy.training.settings import TrainSettings
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     """See configs/train_policy.yaml."""
 
     train: tuple[str, ...]
-    seed: int
+    seed: Natural
     resume: bool
     name: str | int | None
     runs: Path
-
-    def __post_init__(self) -> None:
-        check_count("seed", self.seed, 0)
 
 
 def main(config: dict[str, Any]) -> None:
@@ -58,7 +55,7 @@ def main(config: dict[str, Any]) -> None:
 def check(config: dict[str, Any]) -> tuple[Options, TrainSettings]:
     """The options and the settings of training; a mistake shows before anything is fetched or recorded."""
     options = options_of(Options, config)
-    settings = from_mapping(TrainSettings, config["training"], "training settings", "training.")
+    settings = from_mapping(TrainSettings, config["training"], "training settings")
     if settings.tensorboard:
         check_tensorboard()
     for kind in options.train:

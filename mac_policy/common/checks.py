@@ -27,6 +27,14 @@ def check_positive(name: str, value: Any) -> float:
     return value
 
 
+def check_range(name: str, value: Any, low: float, high: float = float("inf")) -> float:
+    """Return `value` when it is a finite number with low <= value <= high."""
+    if is_number(value) and low <= value <= high and value < float("inf"):
+        return value
+    allowed = f"at least {low} and finite" if high == float("inf") else f"in [{low}, {high}]"
+    raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """Return `value` when it is one of `allowed`."""
     names = list(allowed)

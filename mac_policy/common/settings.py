@@ -1,67 +1,124 @@
-"""Settings as frozen dataclasses that travel as plain JSON, with errors that name the nearest valid key."""
+"""Settings as frozen dataclasses, whose annotations say which values are allowed."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from mac_policy.common.checks import check_choice, check_list, is_number
+import numpy as np
 
-T = TypeVar("T")
+from mac_policy.common.checks import check_choice, check_count, check_list, check_positive, check_range, is_number
+
 WORDS: dict[Any, str] = {
     bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null", Path: "a path",
-    tuple: "a list such as [a,b]", Mapping: "a mapping", dict: "a mapping",
+    Mapping: "a mapping", dict: "a mapping",
 }  # fmt: skip
 
+Count = Annotated[int, check_count]
+"""1, 2, ..."""
+Natural = Annotated[int, partial(check_count, least=0)]
+"""0, 1, ..."""
+Positive = Annotated[float, check_positive]
+"""A finite number above 0."""
+NonNegative = Annotated[float, partial(check_range, low=0)]
+"""A finite number of at least 0."""
+Share = Annotated[float, partial(check_range, low=0, high=1)]
+"""A number in [0, 1]."""
 
-def check_range(name: str, value: float, low: float, high: float = math.inf) -> None:
-    """ValueError unless value is a finite number with low <= value <= high."""
-    if not (is_number(value) and math.isfinite(value) and low <= value <= high):
-        allowed = f"at least {low} and finite" if high == math.inf else f"in [{low}, {high}]"
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+def choice(allowed: Iterable[str], what: str | None = None) -> Callable[[str, Any], str]:
+    """A check for `Annotated[str, choice(...)]`: one of `allowed`; errors call the value `what` instead of its name."""
+    return lambda name, value: check_choice(what or name, value, allowed)
 
 
-def from_mapping(cls: type[T], values: Mapping[str, Any], what: str, prefix: str = "") -> T:
-    """A settings dataclass from a mapping. Unknown keys and values of another type than the field's are refused.
+def needed(what: str) -> Callable[[str, Any], None]:
+    """A check for an option whose default in the configuration is null: a value must be given."""
 
-    what: names the settings in errors; prefix: stands before the names of fields there, such as 'training.'
+    def check(name: str, value: Any) -> None:
+        if value is None:
+            raise ValueError(f"{name}=... is missing: {what}")
 
-    >>> from mac_policy.common.settings import from_mapping
+    return check
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base class of settings: frozen dataclasses that check every value against the annotation of its field.
+
+    Plain types, unions, `Literal`, `tuple[X, ...]` and `Annotated[X, check]` are checked, the last by calling
+    `check(name, value)`. A list becomes a tuple, and a text becomes a path where the annotation has one. A subclass
+    with a `__post_init__` of its own, for what concerns several fields, calls that of its base class first.
+
+    >>> @dataclass(frozen=True)
+    ... class Brush(Settings):
+    ...     width: Count = 3
+    ...     colour: Literal["red", "blue"] = "red"
+    >>> Brush(colour="bleu")
+    Traceback (most recent call last):
+    ValueError: unknown colour 'bleu'; allowed are 'red', 'blue'; did you mean 'blue'?
+    """
+
+    prefix: ClassVar[str] = ""
+    """Stands before the names of the fields in errors, such as 'training.'."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self), include_extras=True)
+        for name in (field.name for field in fields(self)):
+            object.__setattr__(self, name, _ready(getattr(self, name), hints[name]))
+            check_value(f"{self.prefix}{name}", getattr(self, name), hints[name])
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def from_mapping(cls: type[S], values: Mapping[str, Any], what: str) -> S:
+    """Settings from a mapping; unknown keys are refused. what: names the settings in errors.
+
     >>> from mac_policy.training.settings import TrainSettings
     >>> from_mapping(TrainSettings, {"steps": 4}, "training settings").steps
     4
     """
-    fields = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     for key in values:
-        check_choice(f"key in the {what}", key, fields)
-    hints = get_type_hints(cls)
-    ready = {key: _ready(value, hints[key]) for key, value in values.items()}
-    numbers = {key: value for key, value in ready.items() if {int, float}.intersection(_kinds(hints[key]))}
-    check_types({key: value for key, value in ready.items() if key not in numbers}, hints, prefix)
-    try:
-        made = cls(**ready)  # whose checks of numbers say more
-    except TypeError:
-        check_types(numbers, hints, prefix)
-        raise
-    check_types(numbers, hints, prefix)
-    return made
+        check_choice(f"key in the {what}", key, [field.name for field in fields(cls)])
+    return cls(**values)
 
 
-def check_types(values: Mapping[str, Any], hints: Mapping[str, Any], prefix: str = "") -> None:
-    """ValueError for the first value that is not of its hinted type."""
-    for key, value in values.items():
-        kinds, name = _kinds(hints[key]), f"{prefix}{key}"
-        if not _fits(value, hints[key]):
-            if tuple in kinds:
-                check_list(name, value)  # says what to write
-            given = "null" if value is None else repr(list(value) if isinstance(value, tuple) else value)
-            words = " or ".join(WORDS.get(kind, kind.__name__) for kind in kinds)
-            raise ValueError(f"{name} must be {words}, got {given}")
+def check_value(name: str, value: Any, hint: Any) -> None:
+    """ValueError unless the value is as an annotation says."""
+    alternatives = _alternatives(hint)
+    detailed = [each for each in alternatives if get_origin(each) in (Annotated, Literal, tuple)]
+    plain = [get_origin(each) or each for each in alternatives if each not in detailed]
+    if any(_is_a(value, kind) for kind in plain):
+        return
+    if not detailed:
+        given = "null" if value is None else repr(list(value) if isinstance(value, tuple) else value)
+        words = " or ".join(WORDS.get(kind, kind.__name__) for kind in plain)
+        raise ValueError(f"{name} must be {words}, got {given}")
+    _check_detailed(name, value, detailed[0])
+
+
+def _check_detailed(name: str, value: Any, hint: Any) -> None:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        check_choice(name, value, arguments)
+    elif origin is tuple:
+        for place, entry in enumerate(check_list(name, value)):
+            check_value(f"{name}[{place}]", entry, arguments[0])
+    else:
+        for check in arguments[1:]:
+            check(name, value)
+        check_value(name, value, arguments[0])
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    if kind in (int, float):
+        return is_number(value) and (kind is float or isinstance(value, Integral))
+    return kind is Any or isinstance(value, (bool, np.bool_) if kind is bool else kind)
 
 
 def _ready(value: Any, hint: Any) -> Any:
@@ -69,23 +126,9 @@ def _ready(value: Any, hint: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_ready(entry, Any) for entry in value)
     is_text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    return Path(str(value)) if is_text and Path in _kinds(hint) else value
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if isinstance(value, tuple) and any(get_args(each)[1:] == (...,) for each in _alternatives(hint)):
-        inner = next(get_args(each)[0] for each in _alternatives(hint) if get_origin(each) is tuple)
-        return all(_fits(entry, inner) for entry in value)
-    kinds = _kinds(hint)
-    if is_number(value):
-        return float in kinds or Any in kinds or (int in kinds and isinstance(value, Integral))
-    return Any in kinds or isinstance(value, tuple(kind for kind in kinds if kind not in (int, float)))
+    kinds = [get_args(each)[0] if get_origin(each) is Annotated else each for each in _alternatives(hint)]
+    return Path(str(value)) if is_text and Path in kinds else value
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _kinds(hint: Any) -> list[Any]:
-    """The types that a hint allows, without what is in them."""
-    return [get_origin(each) or each for each in _alternatives(hint)]

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mac_policy.common.checks import check_choice, check_count, check_positive, is_number
+from mac_policy.common.settings import Count, Natural, NonNegative, Positive, Settings
 from mac_policy.evaluation.arms import ArmName, Runs, check_arms, check_seeds, datasets, make_teams, policies_of
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import OperatorKind
 from mac_policy.policies.checkpoint import read_config
-from mac_policy.policies.decoding import KINDS
+from mac_policy.policies.decoding import Decode
 from mac_policy.tasks import Task
 
 
 @dataclass(frozen=True)
-class ComparisonSettings:
+class ComparisonSettings(Settings):
     """Options of a comparison.
 
     arms: names of arms, see `mac_policy.evaluation.arms`; None: the usual ones whose policies are trained
@@ -40,45 +39,35 @@ class ComparisonSettings:
 
     arms: tuple[str, ...] | None = None
     training_seeds: tuple[int, ...] = (0,)
-    episodes: int = 100
-    seed: int = 10_000
-    envs: int = 10
-    decode: str | None = None
-    temperature: float | None = None
-    max_change: float | None = None
+    episodes: Count = 100
+    seed: Natural = 10_000
+    envs: Count = 10
+    decode: Decode | None = None
+    temperature: NonNegative | None = None
+    max_change: Positive | None = None
     mac: str = "mac"
     bc: str = "bc"
     runs: Path = Path("runs")
-    workers: int = 2
+    workers: Count = 2
     video: bool | str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("workers", "episodes", "envs"):
-            check_count(name, getattr(self, name))
-        check_count("seed", self.seed, 0)
+        super().__post_init__()
         check_seeds(self.training_seeds)
         if self.video not in (True, False, "auto"):
             raise ValueError(f"video must be true, false or auto, got {self.video!r}")
-        if self.max_change is not None:
-            check_positive("max_change", self.max_change)
         for name in ("mac", "bc"):
             if "/" in getattr(self, name):
                 raise ValueError(f"{name} must be the name of runs in {self.runs}/<task>, got {getattr(self, name)!r}")
-        self.decoding  # noqa: B018 (checks its settings)
+        if self.temperature is not None and self.decode not in (None, "sample", "best"):
+            raise ValueError(f"temperature={self.temperature} changes nothing with decode={self.decode}")
 
     @property
     def decoding(self) -> dict[str, Any]:
         """The decoding settings that are given."""
-        found: dict[str, Any] = {}
-        if self.decode is not None:
-            found["decode"] = check_choice("decode", self.decode, KINDS)
-        if self.temperature is not None:
-            if not is_number(self.temperature) or not 0 <= self.temperature < math.inf:
-                raise ValueError(f"temperature must be a finite number of at least 0, got {self.temperature!r}")
-            if found.setdefault("decode", "sample") not in ("sample", "best"):
-                raise ValueError(f"temperature={self.temperature} changes nothing with decode={self.decode}")
-            found["temperature"] = float(self.temperature)
-        return found
+        if self.temperature is None:
+            return {} if self.decode is None else {"decode": self.decode}
+        return {"decode": self.decode or "sample", "temperature": float(self.temperature)}
 
     @property
     def renamed(self) -> dict[str, str]:

@@ -22,6 +22,7 @@ from mac_policy.common.digest import modules_sha256
 from mac_policy.common.processes import map_processes
 from mac_policy.common.progress import with_progress
 from mac_policy.common.provenance import versions
+from mac_policy.common.settings import Count, Natural, Settings
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
 from mac_policy.evaluation.group import Job, made_environments, run_job
 from mac_policy.evaluation.teams import Team
@@ -33,7 +34,7 @@ CODE = ("core", "policies", "operators", "filter", "evaluation.group", "evaluati
 
 
 @dataclass(frozen=True)
-class Rollout:
+class Rollout(Settings):
     """The settings that all teams share.
 
     seed: of the first episode; episode i starts from seed + i
@@ -42,15 +43,10 @@ class Rollout:
     """
 
     make_env: TaskEnvironment
-    episodes: int
-    seed: int = 10_000
-    together: int = 10
+    episodes: Count
+    seed: Natural = 10_000
+    together: Count = 10
     max_change: float | None = None
-
-    def __post_init__(self) -> None:
-        check_count("episodes", self.episodes)
-        check_count("seed", self.seed, 0)
-        check_count("environments stepped together", self.together)
 
     def key(self, team: Team) -> str:
         """Digest of everything that an episode of the team depends on besides its group."""

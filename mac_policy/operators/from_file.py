@@ -89,9 +89,10 @@ class FileKind(OperatorKind):
     path: Path | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.path is None:
             raise ValueError(f"operator={self.name} needs operator.path")
-        if not Path(self.path).is_file():
+        if not self.path.is_file():
             raise ValueError(f"operator.path={self.path}: there is no such file")
 
     def identity(self) -> dict[str, Any]:

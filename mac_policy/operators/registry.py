@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from mac_policy.common.digest import modules_sha256
 from mac_policy.common.registry import Registry
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.settings import Settings, from_mapping
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Operator
 from mac_policy.policies.checkpoint import load_policy
@@ -38,7 +38,7 @@ RESOURCES = {"space": "the action space", "policy": "a policy or its folder", "e
 
 
 @dataclasses.dataclass(frozen=True)
-class OperatorKind(ABC):
+class OperatorKind(Settings, ABC):
     """Base class of the kinds of operators: frozen dataclasses whose fields, all with defaults, are settings.
 
     Instances are plain data: they travel to worker processes, compare by value and name what their commands depend
@@ -50,6 +50,7 @@ class OperatorKind(ABC):
     array([0., 0.], dtype=float32)
     """
 
+    prefix: ClassVar[str] = "operator."
     name: ClassVar[str]
     """The name under which the kind is registered."""
     description: ClassVar[str] = "{0.name}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.common.checks import check_choice, is_number
+from mac_policy.common.checks import check_choice, check_range
+from mac_policy.common.settings import Share
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Command, Operator, random_stream
 from mac_policy.operators.registry import OPERATORS, OperatorKind, Resources, make_kind, register_operator
@@ -23,7 +25,7 @@ class SpoiledOperator(Operator):
     name: str
 
     def __init__(self, inner: Operator, p: float) -> None:
-        _check_p(f"p of a {self.name} operator", p)
+        check_range(f"p of a {self.name} operator", p, 0, 1)
         super().__init__(inner.action_dim, inner.batch)
         self.inner, self.p = inner, float(p)
         self._streams = [random_stream(self.name, 0) for _ in range(self.batch)]
@@ -111,11 +113,11 @@ class Spoiler(OperatorKind):
     """
 
     inner: str | OperatorKind = "bc"
-    p: float = 0.3
-    path: str | None = None
+    p: Share = 0.3
+    path: Path | None = None
 
     def __post_init__(self) -> None:
-        _check_p("operator.p", self.p)
+        super().__post_init__()
         object.__setattr__(self, "inner", self.whole)  # worker processes look up no name
 
     @property
@@ -189,8 +191,3 @@ class Dropout(Spoiler):
 
     def spoiled(self, inner: Operator, resources: Resources) -> Operator:
         return DropoutOperator(inner, self.p)
-
-
-def _check_p(name: str, p: Any) -> None:
-    if not is_number(p) or not 0 <= p <= 1:
-        raise ValueError(f"{name} must be a probability in [0, 1], got {p!r}")

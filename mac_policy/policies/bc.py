@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from mac_policy.common.checks import check_count
+from mac_policy.common.settings import Count
 from mac_policy.core.networks.mlp import hidden_layers
 from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
@@ -23,13 +23,8 @@ def mlp(inputs: int, width: int, depth: int, outputs: int, bias: bool = True) ->
 class BCSettings(PolicySettings):
     """width, depth: of the MLP."""
 
-    width: int = 512
-    depth: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("width", self.width)
-        check_count("depth", self.depth)
+    width: Count = 512
+    depth: Count = 4
 
 
 class BC(Policy):

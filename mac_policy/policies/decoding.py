@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.question import Question
 
-KINDS = ("mode", "sample", "mean", "best")
+Decode = Literal["mode", "sample", "mean", "best"]
 
 
 class How(NamedTuple):

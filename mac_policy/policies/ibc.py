@@ -8,13 +8,12 @@ the others are optimised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from mac_policy.common.checks import check_choice, check_count
-from mac_policy.common.settings import check_range
+from mac_policy.common.settings import Count, Natural, NonNegative, Share
 from mac_policy.policies.bc import mlp
 from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
@@ -32,27 +31,17 @@ class IBCSettings(PolicySettings):
     langevin_steps, langevin_step: steps at inference and the first step's size, in the same unit
     """
 
-    width: int = 512
-    depth: int = 4
-    counter_examples: int = 64
-    counter_steps: int = 0
-    optimizer: str = "derivative_free"
-    samples: int = 16384
-    rounds: int = 3
-    noise: float = 0.33
-    shrink: float = 0.5
-    langevin_steps: int = 50
-    langevin_step: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("optimizer", self.optimizer, ("derivative_free", "langevin"))
-        for name in ("width", "depth", "counter_examples", "samples", "rounds", "langevin_steps"):
-            check_count(name, getattr(self, name))
-        check_count("counter_steps", self.counter_steps, 0)
-        check_range("noise", self.noise, 0.0)
-        check_range("shrink", self.shrink, 0.0, 1.0)
-        check_range("langevin_step", self.langevin_step, 0.0)
+    width: Count = 512
+    depth: Count = 4
+    counter_examples: Count = 64
+    counter_steps: Natural = 0
+    optimizer: Literal["derivative_free", "langevin"] = "derivative_free"
+    samples: Count = 16384
+    rounds: Count = 3
+    noise: NonNegative = 0.33
+    shrink: Share = 0.5
+    langevin_steps: Count = 50
+    langevin_step: NonNegative = 0.1
 
 
 class IBCDraws(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from mac_policy.common.checks import check_choice, check_count
-from mac_policy.common.settings import check_range
+from mac_policy.common.settings import Count, NonNegative, Share, choice
 from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.networks import MLP, Network, PathTransformer, TrunkQuery
-from mac_policy.policies import decoding
+from mac_policy.policies.decoding import Decode
 from mac_policy.policies.settings import PolicySettings
 
 NETWORKS: dict[str, tuple[type[Network], dict[str, str]]] = {
@@ -32,6 +32,8 @@ NETWORKS: dict[str, tuple[type[Network], dict[str, str]]] = {
 """Each network, and which setting each of its sizes is."""
 
 HEADS: dict[str, Callable[[MACSettings], Head]] = {"mixture": lambda s: GaussianMixture(s.components, s.min_log_std)}
+NetworkName = Annotated[str, choice(NETWORKS)]
+TrainedMasks = Literal["conditional", "marginal", "both"]
 
 
 @dataclass(frozen=True)
@@ -58,47 +60,33 @@ class MACSettings(PolicySettings):
     stickiness: how much 'best' dislikes a change from the last action, in nats for one squared standard deviation
     """
 
-    network: str = "trunk_query"
-    head: str = "mixture"
+    network: NetworkName = "trunk_query"
+    head: Annotated[str, choice(HEADS)] = "mixture"
 
-    width: int = 512
-    depth: int = 4
-    query_width: int = 512
-    query_depth: int = 3
-    query_heads: int = 4
-    components: int = 20
+    width: Count = 512
+    depth: Count = 4
+    query_width: Count = 512
+    query_depth: Count = 3
+    query_heads: Count = 4
+    components: Count = 20
     min_log_std: float | None = -1.5
-    masks: str = "conditional"
+    masks: TrainedMasks = "conditional"
     subsets: tuple[tuple[int, ...], ...] = ()
-    alone: float = 0.5
-    weights: str = "parallel"
+    alone: Share = 0.5
+    weights: Literal["parallel", "edge"] = "parallel"
     reweighting: bool = True
     order: tuple[int, ...] = ()
-    evidence_noise: float = 0.5
-    masks_per_row: int = 4
-    decode: str = "mode"
-    temperature: float = 1.0
-    candidates: int = 16
-    noise: str = "fresh"
-    noise_correlation: float = 0.98
-    stickiness: float = 0.0
+    evidence_noise: NonNegative = 0.5
+    masks_per_row: Count = 4
+    decode: Decode = "mode"
+    temperature: NonNegative = 1.0
+    candidates: Count = 16
+    noise: Literal["fresh", "episode", "slow"] = "fresh"
+    noise_correlation: Share = 0.98
+    stickiness: NonNegative = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("masks", self.masks, ("conditional", "marginal", "both"))
-        check_choice("decode", self.decode, decoding.KINDS)
-        check_choice("noise", self.noise, ("fresh", "episode", "slow"))
-        check_choice("weights", self.weights, ("parallel", "edge"))
-        check_choice("network", self.network, NETWORKS)
-        check_choice("head", self.head, HEADS)
-        for name in ("width", "depth", "query_width", "query_depth", "query_heads"):
-            check_count(name, getattr(self, name))
-        for name in ("components", "candidates", "masks_per_row"):
-            check_count(name, getattr(self, name))
-        for name in ("evidence_noise", "temperature", "stickiness"):
-            check_range(name, getattr(self, name), 0.0)
-        for name in ("alone", "noise_correlation"):
-            check_range(name, getattr(self, name), 0.0, 1.0)
         if NETWORKS[self.network][0].kind == "path":
             self._check_for_paths()
 
@@ -133,21 +121,21 @@ class MACSettings(PolicySettings):
 class MACPaperSettings(MACSettings):
     """MACSettings with the paper's values: one MLP of width 2048 and depth 8, marginal masks, no floor."""
 
-    network: str = "mlp"
-    width: int = 2048
-    depth: int = 8
+    network: NetworkName = "mlp"
+    width: Count = 2048
+    depth: Count = 8
     min_log_std: float | None = None
-    masks: str = "marginal"
-    alone: float = 0.0
-    evidence_noise: float = 0.0
-    masks_per_row: int = 1
-    decode: str = "sample"
+    masks: TrainedMasks = "marginal"
+    alone: Share = 0.0
+    evidence_noise: NonNegative = 0.0
+    masks_per_row: Count = 1
+    decode: Decode = "sample"
 
 
 @dataclass(frozen=True)
 class MACPathSettings(MACSettings):
     """MACSettings for a path network, which trains on the edges that inference walks and on no others."""
 
-    network: str = "path_transformer"
-    query_width: int = 64
-    query_depth: int = 2
+    network: NetworkName = "path_transformer"
+    query_width: Count = 64
+    query_depth: Count = 2

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
-from mac_policy.common.checks import check_count
-from mac_policy.common.settings import check_range
+from mac_policy.common.checks import check_range
+from mac_policy.common.settings import Count, NonNegative, Settings
 
 
-@dataclasses.dataclass(frozen=True)
-class PolicySettings:
+@dataclass(frozen=True)
+class PolicySettings(Settings):
     """The settings of every policy; a kind of policy adds its own in a subclass.
 
     history: number of observations that a decision is based on (1 = the present one alone)
@@ -24,17 +26,13 @@ class PolicySettings:
     1
     """
 
-    history: int = 1
-    horizon: int = 1
-    execute: int = 1
-    observation_noise: float = 0.0
-    displacement: float = 0.0
-    recovery_steps: float = 4.0
+    history: Count = 1
+    horizon: Count = 1
+    execute: Count = 1
+    observation_noise: NonNegative = 0.0
+    displacement: NonNegative = 0.0
+    recovery_steps: Annotated[float, partial(check_range, low=1)] = 4.0
 
     def __post_init__(self) -> None:
-        for name in ("history", "horizon", "execute"):
-            check_count(name, getattr(self, name))
+        super().__post_init__()
         check_range("execute", self.execute, 1, self.horizon)
-        check_range("observation_noise", self.observation_noise, 0.0)
-        check_range("displacement", self.displacement, 0.0)
-        check_range("recovery_steps", self.recovery_steps, 1.0)

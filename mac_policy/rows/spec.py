@@ -6,12 +6,13 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import Settings, choice
 from mac_policy.core import AnyOrderModel, Factorization, StagedModes
 from mac_policy.core.heads import (
     Bernoulli,
@@ -50,7 +51,7 @@ ORDERS = ("lexicographic", "strided", "pixels")
 
 
 @dataclass(frozen=True)
-class ModelSpec:
+class ModelSpec(Settings):
     """The description of a model of rows.
 
     method: a name in `METHODS`; shape, levels: of the rows, as `RowSet` has them; network: its `kind` in `NETWORKS` and
@@ -59,7 +60,7 @@ class ModelSpec:
     regions: further modes of staged activation of a table, each by the columns that are activated first.
     """
 
-    method: str
+    method: Annotated[str, choice(METHODS)]
     shape: tuple[int, ...]
     levels: int | None
     network: Mapping[str, Any]
@@ -68,7 +69,7 @@ class ModelSpec:
     regions: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, METHODS)
+        super().__post_init__()
         if self.regions and len(self.shape) != 1:
             raise ValueError("regions are for tables: images have modes of their own")
         if RANDOM in self.regions:

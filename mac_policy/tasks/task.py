@@ -14,6 +14,7 @@ from gymnasium import spaces
 from mac_policy.common.checks import check_choice
 from mac_policy.common.digest import modules_sha256
 from mac_policy.common.registry import Registry
+from mac_policy.common.settings import Settings
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.resolve import load
@@ -32,7 +33,7 @@ class RendererMissing(OSError):
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Settings):
     """Base class of tasks. A task is a frozen dataclass whose fields are its options; `name` is the first.
 
     A subclass defines `data`. One whose policies can be rolled out also defines `make` and `goals`, and, where the
@@ -44,6 +45,7 @@ class Task:
     ('D4RL/pen/human-v2', False)
     """
 
+    prefix: ClassVar[str] = "task."
     name: str
 
     modules: ClassVar[tuple[str, ...]] = ()

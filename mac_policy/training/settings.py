@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 
-from mac_policy.common.checks import check_choice, check_count
-from mac_policy.common.settings import check_range
+from mac_policy.common.checks import check_range
+from mac_policy.common.settings import Count, Natural, NonNegative, Settings
 
 # These settings change how fast a training runs and what it writes, not what it learns.
 WITHOUT_EFFECT = ("save_seconds", "tensorboard", "devices", "nodes", "strategy", "accelerator")
 
 
 @dataclass(frozen=True)
-class TrainSettings:
+class TrainSettings(Settings):
     """steps: optimiser steps; 0 means `epochs` passes over the data
     batch_size: rows of a step, all processes together
     learning_rate, warmup, schedule: the peak rate; its linear rise, as a share of the run (above 1: as a number of
@@ -34,43 +35,34 @@ class TrainSettings:
     'cosine'
     """
 
-    steps: int = 4000
-    epochs: int = 0
-    batch_size: int = 256
-    learning_rate: float = 1e-3
-    warmup: float = 0.02
-    schedule: str = "cosine"
-    optimizer: str = "adamw"
-    weight_decay: float = 1e-4
-    clip: float = 1.0
-    ema: float = 0.999
-    precision: str = "auto"
-    validation: float = 0.05
-    validations: int = 20
-    patience: int = 0
-    weights: str = "last"
-    save_seconds: float = 30.0
+    prefix: ClassVar[str] = "training."
+
+    steps: Natural = 4000
+    epochs: Natural = 0
+    batch_size: Count = 256
+    learning_rate: NonNegative = 1e-3
+    warmup: NonNegative = 0.02
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    optimizer: Literal["adam", "adamw"] = "adamw"
+    weight_decay: NonNegative = 1e-4
+    clip: NonNegative = 1.0
+    ema: Annotated[float, partial(check_range, low=0, high=0.999999)] = 0.999
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    validation: Annotated[float, partial(check_range, low=0, high=0.9)] = 0.05
+    validations: Count = 20
+    patience: Natural = 0
+    weights: Literal["last", "best"] = "last"
+    save_seconds: NonNegative = 30.0
     accelerator: str = "auto"
     devices: int | str = 1
-    nodes: int = 1
+    nodes: Count = 1
     strategy: str = "auto"
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
-        check_choice("schedule", self.schedule, ("cosine", "linear", "constant"))
-        check_choice("optimizer", self.optimizer, ("adam", "adamw"))
-        check_choice("precision", self.precision, ("auto", "fp32", "bf16"))
-        check_choice("weights", self.weights, ("last", "best"))
-        for name in ("steps", "epochs", "patience"):
-            check_count(name, getattr(self, name), 0)
-        for name in ("batch_size", "validations", "nodes"):
-            check_count(name, getattr(self, name))
+        super().__post_init__()
         if (self.steps == 0) == (self.epochs == 0):
             raise ValueError(f"give either steps or epochs, got steps={self.steps} and epochs={self.epochs}")
-        for name in ("learning_rate", "weight_decay", "clip", "save_seconds", "warmup"):
-            check_range(name, getattr(self, name), 0.0)
-        check_range("validation", self.validation, 0.0, 0.9)
-        check_range("ema", self.ema, 0.0, 0.999999)
 
     def identity(self) -> dict[str, Any]:
         """The settings that the trained weights depend on, as plain JSON."""

@@ -238,7 +238,7 @@ def test_what_episodes_depend_on_is_told():
     [
         ("kitchen-mixed", {"observation": "qpo"}, r"unknown task\.observation 'qpo'.*did you mean 'qpos'"),
         ("kitchen-mixed", {"start": "offical"}, r"unknown task\.start.*did you mean 'official'"),
-        ("kitchen-mixed", {"joint_std": -1}, r"task\.joint_std must be a number of radians >= 0, got -1"),
+        ("kitchen-mixed", {"joint_std": -1}, r"task\.joint_std must be at least 0 and finite, got -1"),
         ("kitchen-mixed", {"strt": "official"}, "option of task=kitchen-mixed 'strt'.*did you mean 'start'"),
         ("fork", {"start": "randomised"}, "unknown option of task=fork 'start'"),
     ],

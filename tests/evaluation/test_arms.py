@@ -126,7 +126,7 @@ def test_a_recorded_operator_is_read_from_its_file(tmp_path):
     for settings, message in (
         ({"kind": "replay"}, "needs operator.path"),
         ({"kind": "sb3", "path": "nowhere.zip"}, "there is no such file"),
-        ({"kind": "noisy", "p": 1.5}, r"operator.p must be a probability in \[0, 1\], got 1.5"),
+        ({"kind": "noisy", "p": 1.5}, r"operator.p must be in \[0, 1\], got 1.5"),
         ({"kind": "noisy", "inner": "laggy"}, "unknown inner operator 'laggy'"),
         ({"kind": "exprt"}, "did you mean 'expert'"),
     ):

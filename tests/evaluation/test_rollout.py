@@ -203,7 +203,7 @@ def test_stored_actions_replayed_give_the_stored_episode(runs, tmp_path):
 def test_settings_that_make_no_sense_are_refused(runs, tmp_path):
     for settings, message in (
         ({"episodes": 0}, "episodes must be a whole number of at least 1, got 0"),
-        ({"together": 0}, "environments stepped together must be"),
+        ({"together": 0}, "together must be a whole number of at least 1, got 0"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
     ):
         with pytest.raises(ValueError, match=message):

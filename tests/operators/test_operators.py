@@ -271,7 +271,7 @@ def test_wrong_settings_are_refused_by_name(tmp_path):
         make_operator("noisy", held(1), space=SPACES.action)
     with pytest.raises(ValueError, match="unknown inner operator 'noisy'"):
         make_operator("laggy", held(1), inner="noisy")
-    with pytest.raises(ValueError, match=r"p of a laggy operator must be a probability in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match=r"p of a laggy operator must be in \[0, 1\], got 1.5"):
         LaggyOperator(ZeroOperator(held(1)), 1.5)
     with pytest.raises(ValueError, match="gives 3 action dims, operator_dims are for 9"):
         PolicyOperator(make("bc"), held(4, 9))

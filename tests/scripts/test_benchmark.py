@@ -96,7 +96,7 @@ def test_a_table_has_the_likelihoods_of_its_proposal_too(user):
         (("preset=papr",), "error: unknown preset 'papr'; .* did you mean 'paper'"),
         (("arms=[mack]",), "error: unknown arm 'mack'; .* did you mean 'mac'"),
         (("seeds=[0,0]",), r"error: seeds must be one or more different numbers, got \[0, 0\]"),
-        (("training.optimizer=sgd",), "error: unknown optimizer 'sgd'"),
+        (("training.optimizer=sgd",), "error: unknown training.optimizer 'sgd'"),
         (("network.widht=3",), "error: unknown setting of the network 'widht'"),
         (("+network.widht=3",), "error: unknown setting of the network 'widht'"),
         (("netwrok.width=3",), "error: unknown option 'netwrok'; .* did you mean 'network'"),

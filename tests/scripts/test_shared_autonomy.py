@@ -150,7 +150,7 @@ def test_when_nothing_is_trained_it_says_what_to_type(runs):
         ("training_seeds=3", "training_seeds must be a list such as [a,b], got 3; write training_seeds=[3]"),
         ("arms=[operator+mca]", "did you mean 'mac'"),
         ("video=yes", "video must be true, false or auto"),
-        ("temperature=-1", "temperature must be a finite number of at least 0, got -1"),
+        ("temperature=-1", "temperature must be at least 0 and finite, got -1"),
         ("decode=modal", "unknown decode 'modal'"),
         ("max_change=0", "max_change must be a finite number above 0"),
         ("task=minari", "put an ActionFilter around yours"),
@@ -161,7 +161,7 @@ def test_when_nothing_is_trained_it_says_what_to_type(runs):
         ("envs=null", "envs must be a whole number of at least 1, got None"),
         ("mac=[a]", "mac must be a text, got ['a']"),
         ("decode=sample,best", "decode=sample,best is a sweep: add -m "),
-        ("operator=noisy operator.p=2", "operator.p must be a probability in [0, 1], got 2"),
+        ("operator=noisy operator.p=2", "operator.p must be in [0, 1], got 2"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_done(runs, option, message):

@@ -77,7 +77,7 @@ def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(tr
         (("seed=1.5",), "error: seed must be a whole number"),
         (("train=[mack]",), "error: unknown policy in train 'mack'.*did you mean 'mac'"),
         (("policy=bc", "train=[mac]"), "error: train names mac.*choose policy=mac"),
-        (("training.batch_size=0",), "error: batch_size must be a whole number of at least 1, got 0"),
+        (("training.batch_size=0",), "error: training.batch_size must be a whole number of at least 1, got 0"),
         (("mac.decod=mode",), "error: unknown option 'mac.decod'; .* did you mean 'mac.decode'"),
         (("mac.history=null",), "error: history must be a whole number of at least 1, got None"),
         (("resume=maybe",), "error: resume must be true or false, got 'maybe'"),
@@ -86,7 +86,7 @@ def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(tr
         (("train=mac",), r"error: train must be a list such as \[a,b\], got 'mac'; write train=\[mac\]"),
         (("task.start=official",), "error: unknown option 'task.start'"),
         (("training.tensorboard=3",), "error: training.tensorboard must be true or false, got 3"),
-        (("training.optimizer=adamx",), "error: unknown optimizer 'adamx'.*did you mean 'adam'"),
+        (("training.optimizer=adamx",), "error: unknown training.optimizer 'adamx'.*did you mean 'adam'"),
     ],
 )
 def test_a_mistake_is_one_line_that_lists_what_is_valid(tmp_path, options, message):

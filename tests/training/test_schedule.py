@@ -28,5 +28,5 @@ def test_a_warmup_above_one_is_a_number_of_steps():
 
 
 def test_an_unknown_schedule_is_named():
-    with pytest.raises(ValueError, match=r"unknown schedule 'linaer'; .* did you mean 'linear'"):
+    with pytest.raises(ValueError, match=r"unknown training.schedule 'linaer'; .* did you mean 'linear'"):
         TrainSettings(schedule="linaer")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_count, check_positive
+from mac_policy.common.checks import check_count
+from mac_policy.common.settings import Count, Natural, Positive, Settings
 from mac_policy.core.question import in_fewer_steps
 from mac_policy.rows.generation.infill import GREY
 from mac_policy.rows.model import AnyOrderRows, RowModel
@@ -16,25 +18,18 @@ from mac_policy.training.streams import stream
 
 
 @dataclass(frozen=True)
-class Generation:
+class Generation(Settings):
     """The settings of a generation.
 
     images: their number; moments: points along the path that are shown, from nothing to the whole image; steps: network
     passes of the sampling.
     """
 
-    images: int = 4
-    moments: int = 8
-    steps: int = 128
-    temperature: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_count("images", self.images)
-        check_count("moments", self.moments, 2)
-        check_count("steps", self.steps)
-        check_positive("temperature", self.temperature)
-        check_count("seed", self.seed, 0)
+    images: Count = 4
+    moments: Annotated[int, partial(check_count, least=2)] = 8
+    steps: Count = 128
+    temperature: Positive = 1.0
+    seed: Natural = 0
 
 
 class Snapshots(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -14,8 +15,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from mac_policy.common import files as atomic
-from mac_policy.common.checks import check_choice, check_count, check_list, check_positive
+from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.digest import file_sha256
+from mac_policy.common.settings import Count, Natural, Positive, Settings
 from mac_policy.rows.checkpoint import WEIGHTS, Kept, read_kept, write_kept
 from mac_policy.rows.generation.features import FeatureNetwork, feature_distance, train_feature_network
 from mac_policy.rows.likelihoods.evaluate import row_tensor
@@ -29,30 +31,24 @@ CLASSES_OF = {"binarized_mnist": "mnist"}  # the set whose classes the features 
 
 
 @dataclass(frozen=True)
-class FewSteps:
+class FewSteps(Settings):
     """The settings of the experiment.
 
     steps: numbers of network passes; samples: images for each number, of which `shown` are in the picture;
     feature_steps: training steps of the classifier.
     """
 
-    steps: tuple[int, ...]
-    samples: int
-    feature_steps: int
-    shown: int = 10
-    temperature: float = 1.0
-    seed: int = 0
+    steps: tuple[Count, ...]
+    samples: Annotated[int, partial(check_count, least=2)]
+    feature_steps: Count
+    shown: Count = 10
+    temperature: Positive = 1.0
+    seed: Natural = 0
 
     def __post_init__(self) -> None:
-        for number in check_list("steps", self.steps):
-            check_count("each of steps", number)
+        super().__post_init__()
         if not self.steps:
             raise ValueError("steps=[] names no number of network passes: write some, such as steps=[2,8,32]")
-        check_count("samples", self.samples, 2)
-        check_count("feature_steps", self.feature_steps)
-        check_count("shown", self.shown)
-        check_positive("temperature", self.temperature)
-        check_count("seed", self.seed, 0)
 
 
 def possible_steps(model: RowModel, steps: Iterable[int]) -> list[int]:

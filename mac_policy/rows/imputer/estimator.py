@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.settings import check_value
 from mac_policy.rows.imputer.answers import FILLS, filled, log_density
 from mac_policy.rows.imputer.columns import Columns
 from mac_policy.rows.imputer.sklearn_base import BaseEstimator, NotFittedError, TransformerMixin
@@ -173,8 +174,7 @@ class Imputer(TransformerMixin, BaseEstimator):
     def _settings(self) -> ImputerSettings:
         check_choice("fill", self.fill, FILLS)
         for name in ("keep_empty_features", "verbose"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+            check_value(name, getattr(self, name), bool)
         return ImputerSettings(**{field.name: getattr(self, field.name) for field in fields(ImputerSettings)})
 
     def _remember(self, table: Table, columns: Columns, seed: int) -> None:

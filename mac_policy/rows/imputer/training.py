@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_count, check_positive
-from mac_policy.common.settings import check_range
+from mac_policy.common.checks import check_choice, check_range
+from mac_policy.common.settings import Count, NonNegative, Positive, Settings, choice
 from mac_policy.rows.model import AnyOrderRows, Draws
 from mac_policy.rows.spec import ModelSpec, make_any_order
 from mac_policy.training.fabric import Fabric, make_fabric
@@ -32,31 +33,24 @@ _GLOBAL_STATE = threading.Lock()
 
 
 @dataclass(frozen=True)
-class ImputerSettings:
+class ImputerSettings(Settings):
     """The parameters of an Imputer that the trained weights depend on, checked."""
 
-    factorization: str
-    steps: int
-    batch_size: int
-    learning_rate: float
-    width: int
-    depth: int
-    num_components: int
-    dropout: float
-    noise: float
-    validation: float
+    factorization: Annotated[str, choice(METHOD)]
+    steps: Count
+    batch_size: Count
+    learning_rate: Positive
+    width: Count
+    depth: Count
+    num_components: Count
+    dropout: Annotated[float, partial(check_range, low=0, high=0.99)]
+    noise: NonNegative
+    validation: Annotated[float, partial(check_range, low=0, high=0.9)]
     device: str
 
     def __post_init__(self) -> None:
-        check_choice("factorization", self.factorization, METHOD)
-        for name in ("steps", "width", "depth", "num_components"):
-            check_count(name, getattr(self, name))
-        check_positive("learning_rate", self.learning_rate)
-        check_range("validation", self.validation, 0.0, 0.9)
-        check_range("dropout", self.dropout, 0.0, 0.99)
-        check_range("noise", self.noise, 0.0)
+        super().__post_init__()
         check_device(self.device)
-        self.training()
 
     def training(self) -> TrainSettings:
         steps = int(self.steps)

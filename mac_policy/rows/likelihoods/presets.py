@@ -69,12 +69,10 @@ def make_comparison(
         check_choice("key in data", key, DATA_KEYS)
     networks = {"set": values.get("network"), "path": values.get("path_network"), **baselines(values)}
     budget = Budget(
-        training=from_mapping(TrainSettings, values["training"], "training settings", "training."),
-        variation=from_mapping(Variation, values.get("variation") or {}, "variation", "variation."),
+        training=from_mapping(TrainSettings, values["training"], "training settings"),
+        variation=from_mapping(Variation, values.get("variation") or {}, "variation"),
         energy_warmup=values.get("energy_warmup", 0),
-        evaluation=from_mapping(
-            EvaluationSettings, values.get("evaluation") or {}, "evaluation settings", "evaluation."
-        ),
+        evaluation=from_mapping(EvaluationSettings, values.get("evaluation") or {}, "evaluation settings"),
     )
     return Comparison(
         name=name,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_count, check_list
+from mac_policy.common.checks import check_count
+from mac_policy.common.settings import Count, Natural, Settings, choice
 from mac_policy.core.masks import Bernoulli, UniformCardinality
 from mac_policy.rows.patterns import MODES, given_by_pattern, split_pattern
 from mac_policy.training.streams import stream
 
 QUERIES = ("joint", "marginal", "conditional")
-CONDITIONAL_EVIDENCE = ("uniform", "bernoulli")
 
 
 class Queries(NamedTuple):
@@ -28,7 +28,7 @@ class Queries(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EvaluationSettings:
+class EvaluationSettings(Settings):
     """rows: test rows that are evaluated (0: all); steps: of a path (0: all; fewer are an unbiased estimate)
     queries: the kinds of queries, of 'joint' (always), 'marginal' and 'conditional'
     orders: random orders over which an arm with random paths averages
@@ -42,31 +42,23 @@ class EvaluationSettings:
     rows_per_pass: the size of a network pass
     """
 
-    rows: int = 0
-    steps: int = 0
-    queries: tuple[str, ...] = QUERIES
-    orders: int = 1
-    cardinalities: tuple[int, ...] = ()
-    conditional: str = "uniform"
+    prefix: ClassVar[str] = "evaluation."
+
+    rows: Natural = 0
+    steps: Natural = 0
+    queries: tuple[Annotated[str, choice(QUERIES, "query")], ...] = QUERIES
+    orders: Count = 1
+    cardinalities: tuple[Count, ...] = ()
+    conditional: Literal["uniform", "bernoulli"] = "uniform"
     missing: tuple[str, ...] = ()
-    importance_samples: int = 0
+    importance_samples: Natural = 0
     whole_pixels: bool = False
-    curve_rows: int = 64
-    curve_steps: int = 8
-    rows_per_pass: int = 512
+    curve_rows: Count = 64
+    curve_steps: Count = 8
+    rows_per_pass: Count = 512
 
     def __post_init__(self) -> None:
-        for name in ("rows", "steps", "importance_samples"):
-            check_count(f"evaluation {name}", getattr(self, name), 0)
-        for name in ("orders", "curve_rows", "curve_steps", "rows_per_pass"):
-            check_count(f"evaluation {name}", getattr(self, name))
-        for name in ("queries", "cardinalities", "missing"):
-            check_list(f"evaluation.{name}", getattr(self, name))
-        if not isinstance(self.whole_pixels, bool):
-            raise ValueError(f"evaluation.whole_pixels must be true or false, got {self.whole_pixels!r}")
-        check_choice("conditional evidence", self.conditional, CONDITIONAL_EVIDENCE)
-        for query in self.queries:
-            check_choice("query", query, QUERIES)
+        super().__post_init__()
         for pattern in self.missing:
             split_pattern(pattern)
         if self.orders > 1 and self.steps:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_count
-from mac_policy.common.settings import check_range
+from mac_policy.common.settings import Natural, NonNegative, Settings, choice
 from mac_policy.rows import checkpoint
 from mac_policy.rows.likelihoods.evaluate import LIKELIHOOD, log_likelihoods, row_tensor
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, curve_queries
@@ -34,20 +33,17 @@ VARIATIONS: dict[str, Sequence[Callable[[Tensor], Tensor]]] = {
 
 
 @dataclass(frozen=True)
-class Variation:
+class Variation(Settings):
     """Random variations of training rows, drawn anew in each step.
 
     noise: standard deviation of gaussian noise on tables, in normalised units
     images: 'flip' left-right, 'flip-both' also top-bottom, 'rotate' by 90 degrees, each with probability 1/2
     """
 
-    noise: float = 0.0
-    images: tuple[str, ...] = ()
+    prefix: ClassVar[str] = "variation."
 
-    def __post_init__(self) -> None:
-        check_range("noise", self.noise, 0.0)
-        for name in self.images:
-            check_choice("variation of images", name, VARIATIONS)
+    noise: NonNegative = 0.0
+    images: tuple[Annotated[str, choice(VARIATIONS, "variation of images")], ...] = ()
 
     def check_fits(self, shape: Sequence[int], levels: int | None) -> None:
         """ValueError if rows of this shape and with this number of levels (None: real numbers) cannot be varied so."""
@@ -85,7 +81,7 @@ def check_square(names: Sequence[str], shape: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Settings):
     """How the arms of a comparison are trained: the same for each.
 
     training: steps, batch, rates, ...; variation: of the rows; energy_warmup: first steps in which a head with an
@@ -94,11 +90,8 @@ class Budget:
 
     training: TrainSettings
     variation: Variation = field(default_factory=Variation)
-    energy_warmup: int = 0
+    energy_warmup: Natural = 0
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-
-    def __post_init__(self) -> None:
-        check_count("energy_warmup", self.energy_warmup, 0)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings that the weights of a run depend on, as plain JSON."""

@@ -49,8 +49,8 @@ def test_samples_are_kept_and_drawn_anew_when_the_question_changes(arm):
     [
         ({"steps": 4}, "steps must be a list .* got 4"),
         ({"steps": ()}, r"steps=\[\] names no number"),
-        ({"steps": (4, "x")}, "each of steps must be a whole number of at least 1, got 'x'"),
-        ({"steps": (0,)}, "each of steps must be .* got 0"),
+        ({"steps": (4, "x")}, r"steps\[1\] must be a whole number of at least 1, got 'x'"),
+        ({"steps": (0,)}, r"steps\[0\] must be .* got 0"),
         ({"shown": "x"}, "shown must be .* at least 1, got 'x'"),
         ({"shown": 0}, "shown must be .* got 0"),
         ({"shown": -1}, "shown must be .* got -1"),
