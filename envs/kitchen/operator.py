@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from envs.kitchen.demonstrator import ScriptedExpert
 from envs.kitchen.goals import goal_tasks, slide_before_hinge
 from mac_policy.operators.dims import OperatorDims
-from mac_policy.operators.operator import HoldingOperator, random_stream
+from mac_policy.operators.operator import Command, HoldingOperator, random_stream
 
 
 class ExpertOperator(HoldingOperator):
@@ -34,7 +34,6 @@ class ExpertOperator(HoldingOperator):
         self.orders: list[tuple[str, ...]] = [()] * self.batch
         """The order drawn for each row."""
         self._experts = [ScriptedExpert() for _ in environments]
-        self._holding = np.ones((self.batch, 1), bool)
         self.begin(np.ones(self.batch, bool), np.zeros(self.batch, np.int64))
 
     def begin(self, rows: NDArray[np.bool_], seeds: NDArray[np.int64]) -> None:
@@ -45,9 +44,9 @@ class ExpertOperator(HoldingOperator):
             self._experts[row].reset(self.orders[row], rng)
 
     def values(self, observations: NDArray[np.float32]) -> NDArray[np.floating]:
-        found = [expert.act(None, env.unwrapped) for expert, env in zip(self._experts, self.environments, strict=True)]
-        self._holding[:, 0] = [not expert.finished for expert in self._experts]
-        return np.stack(found)
+        pairs = zip(self._experts, self.environments, strict=True)
+        return np.stack([expert.act(None, env.unwrapped) for expert, env in pairs])
 
-    def holding(self) -> NDArray[np.bool_]:
-        return self._holding
+    def command(self, observations: NDArray[np.float32]) -> Command:
+        found = super().command(observations)
+        return found._replace(mask=found.mask & [[not expert.finished] for expert in self._experts])
