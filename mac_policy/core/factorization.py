@@ -12,7 +12,7 @@ from mac_policy.core.checks import check_order
 from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_tabulable, mask_law, tabulable
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
 from mac_policy.core.orders import lexicographic
-from mac_policy.core.paths import PathDraw, PathLaw, SimulatedPaths, TabulatedPaths
+from mac_policy.core.paths import PathDraw, SimulatedPaths, TabulatedPaths
 from mac_policy.core.question import check_query, ranks_by_key, ranks_in_order, still_asked, with_order_of_given
 from mac_policy.core.subsets import draw_below, uniform_subsets
 from mac_policy.core.training_draws import (
@@ -184,7 +184,7 @@ class MaskTuned(RandomOrder):
 
 def _path_law(
     start: MaskDistribution, order: Tensor, kind: str, protocol: str, path_weighting: str, reweighting: bool
-) -> PathLaw:
+) -> TabulatedPaths | SimulatedPaths:
     if is_tabulable(start):
         edges = induced_edge_law(start, order, query=kind, protocol=protocol, path_weighting=path_weighting)
         return TabulatedPaths(tabulable(start), mask_law(edges, reweighting), edges)

@@ -6,7 +6,7 @@ or an unbiased one-hot draw from it where the law has no closed form.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,12 +29,6 @@ class PathDraw(NamedTuple):
 
     evidence: Tensor
     next: Tensor
-
-
-class PathLaw(Protocol):
-    def sample(self, n: int, edges: bool, generator: torch.Generator | None) -> PathDraw:
-        """n draws; `next` is filled only with `edges=True`."""
-        ...
 
 
 class TabulatedPaths:

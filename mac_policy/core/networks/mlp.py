@@ -42,7 +42,26 @@ def hidden_layers(inputs: int, width: int, depth: int, residual: bool, dropout: 
     return nn.Sequential(*layers)
 
 
-class MLP(SetNetwork):
+class FlatNetwork(SetNetwork):
+    """A set network that reads everything as one vector: [seen values, evidence bits, context, step, mode]."""
+
+    def _embed_conditions(self, step_dim: int, mode_dim: int) -> int:
+        """Makes the embeddings of step and mode, and returns the size of the vector without the context."""
+        check_sizes(mode_dim=mode_dim)
+        check_sizes(0, step_dim=step_dim)
+        self.step = StepEmbedding(step_dim) if step_dim else None
+        self.mode = nn.Embedding(self.num_modes, mode_dim) if self.num_modes > 1 else None
+        return self.num_variables * (self.num_features + 1) + step_dim + (mode_dim if self.num_modes > 1 else 0)
+
+    def _flat(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+        visible = self._visible(features, evidence, encoded, mode)
+        step = None if self.step is None else self.step(evidence, visible.dtype)
+        embedded = None if self.mode is None else self.mode(mode)
+        parts = (visible.flatten(1), evidence.to(visible.dtype), encoded, step, embedded)
+        return torch.cat([part for part in parts if part is not None], -1)
+
+
+class MLP(FlatNetwork):
     """One fully connected network over [seen values, evidence bits, context, step, mode].
 
     ``residual=False``: ``depth`` hidden layers (the MAC paper's kitchen policy: width 2048, depth 8).
@@ -76,11 +95,8 @@ class MLP(SetNetwork):
             context_dim=context_dim,
             num_modes=num_modes,
         )
-        check_sizes(width=width, depth=depth, mode_dim=mode_dim)
-        check_sizes(0, step_dim=step_dim)
-        self.step = StepEmbedding(step_dim) if step_dim else None
-        self.mode = nn.Embedding(num_modes, mode_dim) if num_modes > 1 else None
-        inputs = num_variables * (num_features + 1) + context_dim + step_dim + (mode_dim if num_modes > 1 else 0)
+        check_sizes(width=width, depth=depth)
+        inputs = self._embed_conditions(step_dim, mode_dim) + context_dim
         self.hidden = hidden_layers(inputs, width, depth, residual, dropout)
         self.residual = residual
         self.output = nn.Linear(width + (num_variables if residual else 0), num_variables * num_params)
@@ -89,17 +105,8 @@ class MLP(SetNetwork):
     def forward(
         self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
     ) -> Tensor:
-        visible = self._visible(features, evidence, encoded, mode)
-        bits = evidence.to(visible.dtype)
-        parts = [visible.flatten(1), bits]
-        if encoded is not None:
-            parts.append(encoded)
-        if self.step is not None:
-            parts.append(self.step(evidence, visible.dtype))
-        if self.mode is not None:
-            parts.append(self.mode(mode))
-        hidden = self.hidden(torch.cat(parts, -1))
+        hidden = self.hidden(self._flat(features, evidence, encoded, mode))
         if self.residual:
-            hidden = torch.cat([hidden, bits.to(hidden.dtype)], -1)
+            hidden = torch.cat([hidden, evidence.to(hidden.dtype)], -1)
         out: Tensor = self.output(hidden)
         return out.view(-1, self.num_variables, self.num_params)

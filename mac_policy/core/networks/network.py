@@ -57,16 +57,14 @@ class Network(nn.Module, ABC):
             )
 
     def _check_conditions(self, batch: int, encoded: Tensor | None, mode: Tensor | None) -> None:
-        if (encoded is None) != (self.context_dim == 0):
-            state = "missing" if encoded is None else "given"
-            raise ValueError(f"encoded context is {state}: this network has context_dim={self.context_dim}")
+        for name, value, size in (("encoded context", encoded, "context_dim"), ("mode", mode, "num_modes")):
+            if (value is None) != (getattr(self, size) == 0):
+                state = "missing" if value is None else "given"
+                raise ValueError(f"{name} is {state}: this network has {size}={getattr(self, size)}")
         if encoded is not None and encoded.shape[0] != batch:
             raise ValueError(
                 f"encoded context has {encoded.shape[0]} rows: it must have one for each of the {batch} rows"
             )
-        if (mode is None) != (self.num_modes == 0):
-            state = "missing" if mode is None else "given"
-            raise ValueError(f"mode is {state}: this network has num_modes={self.num_modes}")
         if mode is not None:
             check_mode(mode, batch, self.num_modes)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
-from mac_policy.core.networks.embeddings import StepEmbedding
-from mac_policy.core.networks.mlp import hidden_layers
-from mac_policy.core.networks.network import SetNetwork, check_sizes, small_output
+from mac_policy.core.networks.mlp import FlatNetwork, hidden_layers
+from mac_policy.core.networks.network import check_sizes, small_output
 
 
-class TrunkQuery(SetNetwork):
+class TrunkQuery(FlatNetwork):
     """``encode(context)`` is the trunk; ``forward`` is only the query network.
 
     The trunk (``trunk_depth`` layers of ``trunk_width``) knows nothing of the evidence, so one reading serves
@@ -47,14 +45,11 @@ class TrunkQuery(SetNetwork):
             num_modes=num_modes,
         )
         check_sizes(context_dim=context_dim, trunk_width=trunk_width, trunk_depth=trunk_depth)
-        check_sizes(query_width=query_width, query_depth=query_depth, mode_dim=mode_dim)
-        check_sizes(0, step_dim=step_dim)
+        check_sizes(query_width=query_width, query_depth=query_depth)
         self.trunk = nn.Sequential(
             hidden_layers(context_dim, trunk_width, trunk_depth, residual), nn.Linear(trunk_width, query_width)
         )
-        self.step = StepEmbedding(step_dim) if step_dim else None
-        self.mode = nn.Embedding(num_modes, mode_dim) if num_modes > 1 else None
-        inputs = query_width + num_variables * (num_features + 1) + step_dim + (mode_dim if num_modes > 1 else 0)
+        inputs = self._embed_conditions(step_dim, mode_dim) + query_width
         self.query = hidden_layers(inputs, query_width, query_depth, residual)
         self.output = nn.Linear(query_width, num_variables * num_params)
         small_output(self.output)
@@ -67,13 +62,5 @@ class TrunkQuery(SetNetwork):
     def forward(
         self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
     ) -> Tensor:
-        visible = self._visible(features, evidence, encoded, mode)
-        parts = [visible.flatten(1), evidence.to(visible.dtype)]
-        if encoded is not None:
-            parts.append(encoded)
-        if self.step is not None:
-            parts.append(self.step(evidence, visible.dtype))
-        if self.mode is not None:
-            parts.append(self.mode(mode))
-        out: Tensor = self.output(self.query(torch.cat(parts, -1)))
+        out: Tensor = self.output(self.query(self._flat(features, evidence, encoded, mode)))
         return out.view(-1, self.num_variables, self.num_params)
