@@ -14,9 +14,10 @@ from mac_policy.cli import benchmark
 from mac_policy.cli.command import Command, options_of
 from mac_policy.common.checks import check_choice
 from mac_policy.common.settings import from_mapping
-from mac_policy.rows.acquisition.experiment import RESULTS, Experiment, check_answering
+from mac_policy.rows.acquisition.curves import AcquisitionSettings
+from mac_policy.rows.acquisition.experiment import Experiment, check_answering
 from mac_policy.rows.acquisition.report import results_table, write_plot
-from mac_policy.rows.acquisition.settings import AcquisitionSettings
+from mac_policy.rows.likelihoods.comparison import RESULTS
 from mac_policy.rows.sets.uci import UCI_SHAPES
 from mac_policy.training.fabric import make_fabric
 

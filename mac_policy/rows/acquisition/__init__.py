@@ -1,6 +1,6 @@
 """Active information acquisition: the error of a target against the number of acquired variables, in several orders.
 
->>> from mac_policy.rows.acquisition.settings import AcquisitionSettings
+>>> from mac_policy.rows.acquisition.curves import AcquisitionSettings
 >>> AcquisitionSettings().orders
 ('model', 'shared', 'fixed', 'random')
 """

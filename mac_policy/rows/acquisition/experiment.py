@@ -1,4 +1,4 @@
-"""Acquisition by every arm of a comparison. Finished measurements are kept."""
+"""Acquisition experiments: error curves of every arm of a comparison. Finished measurements are stored and reused."""
 
 from __future__ import annotations
 
@@ -17,24 +17,21 @@ from torch import Tensor
 
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.rows import checkpoint
-from mac_policy.rows.acquisition.curves import ROWS_PER_PASS, measured_curves
-from mac_policy.rows.acquisition.settings import ORDERS, AcquisitionSettings
+from mac_policy.rows.acquisition.curves import ORDERS, ROWS_PER_PASS, AcquisitionSettings, measured_curves
 from mac_policy.rows.acquisition.summary import summarised
 from mac_policy.rows.baselines import BASELINES
 from mac_policy.rows.checkpoint import Kept, read_kept, write_kept
-from mac_policy.rows.likelihoods.comparison import Comparison
+from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.methods import METHODS, check_methods
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.fabric import Fabric
 from mac_policy.training.state import ResumeError
 
-RESULTS = "results.json"
-
 
 @dataclass(frozen=True)
 class Measured:
-    """The curves of one trained arm, or the reason why there are none."""
+    """The curves of one trained arm, or the reason why its training diverged."""
 
     arm: str
     seed: int
@@ -45,8 +42,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Experiment:
-    """comparison: of arms on a table, trained where its folder does not hold them yet; target: the columns to be
-    known, of all N; folder: where results go."""
+    """comparison: the arms, which are trained where the folder of the comparison does not hold them yet; target: the
+    columns to predict; folder: the folder of the results."""
 
     comparison: Comparison
     settings: AcquisitionSettings
@@ -54,12 +51,12 @@ class Experiment:
     target: Sequence[int] = (-1,)
 
     def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
-        """Measure every arm. The record is returned, and written after every arm."""
+        """Measure every arm. Returns the record, which is also written after every arm."""
         found: list[Measured] = []
         record: dict[str, Any] = {}
         for seed in self.comparison.seeds:
             rows = self.comparison.load(seed)
-            if not found:  # errors are raised before the first training
+            if not found:  # raises errors before the first training
                 target_mask(self.target, rows.num_variables)
                 self.comparison.check(rows)
             for arm in self.comparison.arms:
@@ -82,7 +79,7 @@ class Experiment:
         if outcome.diverged:
             return Measured(arm, seed, diverged=outcome.diverged)
         trained = self.comparison.arm_folder(arm, seed)
-        path, facts = self.folder / f"{arm}-s{seed}.safetensors", self.facts(trained, rows)
+        path, facts = self.folder / f"{arm}-s{seed}.safetensors", json.loads(json.dumps(self.facts(trained, rows)))
         kept = read_kept(path, facts) if resume else None
         if kept is None:
             kept = self.measure(arm, rows, trained, seed)
@@ -96,34 +93,28 @@ class Experiment:
         begun = time.perf_counter()
         model: Any = checkpoint.load(trained)[0]
         model.rows_per_pass = ROWS_PER_PASS
-        count = self.settings.rows or len(rows.test)
-        test = row_tensor(rows.test, np.arange(min(count, len(rows.test))))
+        test = row_tensor(rows.test, np.arange(min(self.settings.rows or len(rows.test), len(rows.test))))
         train = row_tensor(rows.train, np.arange(min(self.settings.shared_rows, len(rows.train))))
         target = target_mask(self.target, rows.num_variables)
         tensors = measured_curves(model, train, test, target, self.settings, seed=seed)
         return Kept(tensors, time.perf_counter() - begun)
 
     def facts(self, trained: Path, rows: RowSet) -> dict[str, Any]:
-        """The facts that the numbers of an arm and seed depend on."""
+        """The facts that the results of an arm and seed depend on."""
         config = checkpoint.read_config(trained)
         is_latent = METHODS[config["spec"]["method"]].is_baseline
-        found: dict[str, Any] = json.loads(
-            json.dumps(
-                {
-                    "settings": self.settings.of(is_latent),
-                    "target": sorted(target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist()),
-                    "identity": config["identity"],
-                    "steps": config["training"]["steps"],
-                    "rows": rows.full_note,
-                }
-            )
-        )
-        return found
+        return {
+            "settings": self.settings.of(is_latent),
+            "target": target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist(),
+            "identity": config["identity"],
+            "steps": config["training"]["steps"],
+            "rows": rows.full_note,
+        }
 
     def record(self, found: Sequence[Measured], rows: RowSet) -> dict[str, Any]:
         """The content of results.json."""
         by_arm = {arm: [m for m in found if m.arm == arm] for arm in self.comparison.arms}
-        said = {
+        return run_record(None, rows.record()) | {
             "benchmark": self.comparison.name,
             "target": target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist(),
             "unit": {"rmse": "standard deviations of the target", "nll": "nats"},
@@ -131,8 +122,6 @@ class Experiment:
             "orders": {name: ORDERS[name] for name in self.settings.orders},
             "arms": {arm: self.arm_record(arm, of_arm) for arm, of_arm in by_arm.items() if of_arm},
         }
-        plain: dict[str, Any] = json.loads(json.dumps(said))
-        return run_record(None, rows.record()) | plain
 
     def arm_record(self, arm: str, found: Sequence[Measured]) -> dict[str, Any]:
         record: dict[str, Any] = {
@@ -151,7 +140,7 @@ class Experiment:
 
 
 def check_answering(arms: Sequence[str]) -> None:
-    """ValueError for an unknown arm, or an arm that has densities of whole rows alone.
+    """ValueError for an unknown arm, or an arm without conditional densities.
 
     >>> from mac_policy.rows.acquisition.experiment import check_answering
     >>> check_answering(["sfarm", "vae"])
@@ -166,7 +155,7 @@ def check_answering(arms: Sequence[str]) -> None:
 
 
 def target_mask(target: Sequence[int], num_variables: int) -> Tensor:
-    """The columns (negative ones count from the last) as a mask. (N,) bool
+    """The mask (N,) of columns; negative ones count from the last.
 
     >>> from mac_policy.rows.acquisition.experiment import target_mask
     >>> target_mask([-1], 3)

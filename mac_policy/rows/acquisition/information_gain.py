@@ -1,63 +1,38 @@
-"""Sequential active information acquisition: which variable to acquire next, to learn most about a target.
+"""Active information acquisition: which variable to acquire next, to learn most about a target.
 
-The reward of x_i is the mutual information I(x_target; x_i | x_given) (SFARM, Eq. 15), estimated with draws
-from the model's own conditionals: x_i ~ p(. | x_given), then x_target ~ p(. | x_i, x_given), and the mean of
+The reward of x_i is the mutual information I(x_target; x_i | x_given) (SFARM, Eq. 15), estimated with samples from the
+model's conditionals: x_i ~ p(. | x_given), then x_target ~ p(. | x_i, x_given), and the mean of
 
     log p(x_target | x_i, x_given) - log p(x_target | x_given).
 
-Of one target, the expectation is the mean over x_i of KL(p(x_target | x_i, x_given) || p(x_target | x_given)):
-unbiased, and never negative, also for a model whose conditionals do not agree with one joint law. The same holds for
-several targets along a fixed path. Along random paths, the draw and the two densities of several targets take a path
-each: the expectation is never negative only as far as the model's conditionals agree. An estimate from few draws may
+For one target the expectation is the mean over x_i of KL(p(x_target | x_i, x_given) || p(x_target | x_given)). It is
+unbiased and never negative, even if the conditionals of the model are not those of one joint distribution. The same
+holds for several targets along a fixed path. Along random paths, the sample and the two densities of several targets
+use a path each, and the expectation is never negative only if the conditionals agree. An estimate from few samples may
 be negative.
 
-A model with a latent vector, whose densities are estimates themselves, has a reward of its own: `latent`.
+The densities of a model with a latent vector are estimates themselves; `latent` has the reward for such models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_count
 from mac_policy.core.checks import check_disjoint, check_mask, check_values
+from mac_policy.rows.model import RowModel
 
-
-class ConditionalModel(Protocol):
-    """The part of a `RowModel` that rewards need: draws, and log p(x_query | x_given) as 'model'."""
-
-    @property
-    def num_variables(self) -> int: ...
-
-    def sample(
-        self,
-        x: Tensor,
-        *,
-        given: Tensor,
-        num_samples: int = 1,
-        steps: int | None = None,
-        generator: torch.Generator | None = None,
-    ) -> Tensor: ...
-
-    def log_prob(
-        self, x: Tensor, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None
-    ) -> Mapping[str, Tensor]: ...
-
-
-class Reward(Protocol):
-    """The value of every candidate (B, N), -inf for the others; `information_gain` is one."""
-
-    def __call__(
-        self, model: Any, x: Tensor, *, given: Tensor, target: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor: ...
+Reward: TypeAlias = Callable[..., Tensor]
+"""(model, x, *, given, target, generator) to the reward of every candidate (B, N), -inf for other variables."""
 
 
 @torch.no_grad()
 def information_gain(
-    model: ConditionalModel,
+    model: RowModel,
     x: Tensor,
     *,
     given: Tensor,
@@ -67,11 +42,11 @@ def information_gain(
     rows_per_pass: int = 16384,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """I(x_target; x_i | x_given) in nats of every candidate i of every row, (B, N); -inf where i is no candidate.
+    """I(x_target; x_i | x_given) in nats for every candidate i of every row, (B, N); -inf where i is no candidate.
 
-    x: values (B, N), of which only the given ones are read. given, target, candidates: bool (B, N), or (N,) for all
-    rows; by default all variables that are neither given nor target are candidates. All pairs of a row and a
-    candidate are answered together, `rows_per_pass` draws at a time.
+    x: values (B, N); only the given ones are read. given, target, candidates: bool (B, N), or (N,) for all rows; by
+    default all variables that are neither given nor target are candidates. All pairs of a row and a candidate share
+    passes of `rows_per_pass` samples.
 
     >>> import torch
     >>> from mac_policy.rows.acquisition.information_gain import information_gain
@@ -91,35 +66,33 @@ def information_gain(
     num_samples, rows_per_pass = check_count("num_samples", num_samples), check_count("rows_per_pass", rows_per_pass)
     given, target, candidates = check_question(model, x, given=given, target=target, candidates=candidates)
     x = torch.where(given, x, torch.zeros_like(x))
-    # Every variable is drawn on its own: one pass of an any-order model.
+    # Every variable is sampled independently, in one pass of an any-order model.
     drawn = model.sample(x, given=given, num_samples=num_samples, steps=1, generator=generator)
     drawn = drawn.view(num_samples, *x.shape)  # (S, B, N)
     gains = drawn.new_full(x.shape, -torch.inf)
     row, variable = candidates.nonzero(as_tuple=True)  # (P,) pairs of a row and a candidate
     portion = max(1, rows_per_pass // num_samples)
     for rows, variables in zip(row.split(portion), variable.split(portion), strict=True):
-        looked = torch.zeros_like(given[rows]).scatter(1, variables[:, None], True)  # (P, N)
-        before, after, asked = given[rows], given[rows] | looked, target[rows]
-        answers = _answered(model, drawn[:, rows], after, asked, generator)
-        more, less = (_log_prob(model, answers, asked, known, generator).mean(0) for known in (after, before))
+        acquired = torch.zeros_like(given[rows]).scatter(1, variables[:, None], True)  # (P, N)
+        before, after, query = given[rows], given[rows] | acquired, target[rows]
+        answers = _answered(model, drawn[:, rows], after, query, generator)
+        more, less = (_log_prob(model, answers, query, known, generator).mean(0) for known in (after, before))
         gains[rows, variables] = (more - less).to(gains.dtype)
     return gains
 
 
 def _answered(
-    model: ConditionalModel, drawn: Tensor, given: Tensor, target: Tensor, generator: torch.Generator | None
+    model: RowModel, drawn: Tensor, given: Tensor, target: Tensor, generator: torch.Generator | None
 ) -> Tensor:
-    """Draws (S, P, N) with the target drawn anew from p(. | what is given (P, N))."""
+    """Samples (S, P, N) whose target is resampled from p(x_target | x_given); given: (P, N)."""
     count = len(drawn)
-    together = None if bool((target.sum(1) > 1).any()) else 1  # several targets are drawn along their path
+    together = None if bool((target.sum(1) > 1).any()) else 1  # several targets are sampled along their path
     known = torch.where(given, drawn, torch.zeros_like(drawn)).flatten(0, 1)
     return model.sample(known, given=given.repeat(count, 1), steps=together, generator=generator).view_as(drawn)
 
 
-def _log_prob(
-    model: ConditionalModel, x: Tensor, query: Tensor, given: Tensor, generator: torch.Generator | None
-) -> Tensor:
-    """log p(x_query | x_given) of draws (S, P, N) under masks (P, N). (S, P)"""
+def _log_prob(model: RowModel, x: Tensor, query: Tensor, given: Tensor, generator: torch.Generator | None) -> Tensor:
+    """log p(x_query | x_given) (S, P) of samples (S, P, N) under masks (P, N)."""
     count, rows, _ = x.shape
     found = model.log_prob(
         x.flatten(0, 1), query=query.repeat(count, 1), given=given.repeat(count, 1), generator=generator
@@ -129,7 +102,7 @@ def _log_prob(
 
 @torch.no_grad()
 def greedy_order(
-    model: Any,
+    model: RowModel,
     x: Tensor,
     target: Tensor,
     *,
@@ -137,10 +110,10 @@ def greedy_order(
     reward: Reward = information_gain,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The order of each row's variables when the most informative is acquired next, (B, N - targets).
+    """The order in which variables are acquired if the most informative one always comes next, (B, N - targets).
 
-    A row's values are read only after they have been chosen. shared: one order for all rows, by their mean reward.
-    target: bool (N,), the same for all rows. reward: may be `partial(information_gain, num_samples=9)`.
+    A value of a row is read only after its variable has been acquired. shared: one order for all rows, by their mean
+    reward. target: bool (N,), the same for all rows. reward: such as `partial(information_gain, num_samples=9)`.
     """
     target = check_mask("target", target, 1, model.num_variables)[0]
     given = torch.zeros_like(x, dtype=torch.bool)
@@ -173,7 +146,7 @@ def known_after(order: Tensor, count: int, num_variables: int) -> Tensor:
 
 
 def check_question(
-    model: ConditionalModel, x: Tensor, *, given: Tensor, target: Tensor, candidates: Tensor | None
+    model: RowModel, x: Tensor, *, given: Tensor, target: Tensor, candidates: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The masks, expanded to the rows of x (B, N); ValueError if they overlap or a row has no target."""
     check_values(x, model.num_variables)

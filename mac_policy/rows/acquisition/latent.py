@@ -1,21 +1,21 @@
-"""The reward of a variable for a model with a latent vector z, from one set of z for all terms.
+"""The reward of a variable for a model with a latent vector z, estimated with the same samples of z in all terms.
 
-K latent vectors z_k with weights w_k stand for p(z | x_given). They define a law of all other variables,
-sum_k w_k prod_i p(x_i | z_k), and the reward is the mutual information of this law: of draws from it, the mean of
+K latent vectors z_k with weights w_k represent p(z | x_given). They define a distribution of all other variables,
+sum_k w_k prod_i p(x_i | z_k), and the reward is the mutual information under this distribution: the mean, over samples
+from it, of
 
     log p(x_target | x_i) - log p(x_target),
 
-with the same z_k in both terms and the same draws for all candidates. So the reward is unbiased for that law and never
-negative in expectation, for every K; importance sampling with separate z would add a separate error to each term. The
-law approaches the model's own as K grows: precise evidence leaves few of the z_k with weight.
+with the same z_k in both terms and the same samples for all candidates. The reward is therefore unbiased for this
+distribution and never negative in expectation, for every K; importance sampling with separate z would add a separate
+error to each term. The distribution approaches that of the model as K grows: precise evidence leaves weight on few z_k.
 
-The z_k come from the encoder first, then twice from a Gaussian fitted to the weighted ones (adaptive importance
-sampling), always with a share from the prior: an encoder that was trained on whole rows misses p(z | part of a row).
+The z_k come from the encoder first, then twice from a Gaussian fitted to the weighted samples (adaptive importance
+sampling), always with a share from the prior: an encoder trained on whole rows is a poor proposal for
+p(z | part of a row).
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,17 +27,10 @@ from mac_policy.rows.baselines.importance import Proposal, log_prior
 from mac_policy.rows.baselines.latent import LatentModel
 
 REFITS = 2
-WIDER = 1.5  # variance of a fitted proposal, as a multiple of that of what it is fitted to
-FEWEST = 0.05  # effective share of the z that a fit needs
+WIDER = 1.5  # variance of a fitted proposal, as a multiple of the variance of the weighted samples
+FEWEST = 0.05  # effective share of the samples that a fit needs
 HALVINGS = 20
 NUMBERS = 4_000_000  # densities that are held in memory at a time
-
-
-class Weighed(NamedTuple):
-    """Weighed latent vectors that represent p(z | x_given)."""
-
-    params: Tensor  # (B, K, N, P) of p(x_i | z_k)
-    log_weights: Tensor  # (B, K), their exponentials sum to one
 
 
 @torch.no_grad()
@@ -52,7 +45,7 @@ def latent_information_gain(
     latents: int = 1000,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """I(x_target; x_i | x_given) in nats as `information_gain`, (B, N), from `latents` z for each row.
+    """I(x_target; x_i | x_given) in nats, (B, N), as `information_gain`, from `latents` samples of z for each row.
 
     >>> import torch
     >>> from mac_policy.rows.acquisition.latent import latent_information_gain
@@ -80,7 +73,7 @@ def _gains(
     latents: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    params, log_weights = weighed_latents(model, x, given, latents, generator)
+    params, log_weights = weighted_latents(model, x, given, latents, generator)
     weights = log_weights[:, None].expand(-1, num_samples, -1)  # (B, S, K)
     chosen = draw_index(weights, generator)[..., None, None].expand(-1, -1, *params.shape[2:])
     drawn = model.head(params.gather(1, chosen)).sample(1.0, generator)  # (B, S, N)
@@ -91,24 +84,25 @@ def _gains(
         found: Tensor = model.head(wide).log_prob(drawn[:, :, None, variable].expand(wide.shape[:-1]))
         return found
 
-    asked = torch.zeros_like(weights)
+    targets = torch.zeros_like(weights)
     for variable in target.any(0).nonzero()[:, 0].tolist():
-        asked = asked + torch.where(target[:, None, None, variable], log_density(variable), 0.0)
-    before = (weights + asked).logsumexp(-1)
+        targets = targets + torch.where(target[:, None, None, variable], log_density(variable), 0.0)
+    before = (weights + targets).logsumexp(-1)
     gains = torch.full(x.shape, -torch.inf, dtype=before.dtype)
     for variable in candidates.any(0).nonzero()[:, 0].tolist():
-        looked = weights + log_density(variable)
-        gained = ((looked + asked).logsumexp(-1) - looked.logsumexp(-1) - before).mean(1)
+        acquired = weights + log_density(variable)
+        gained = ((acquired + targets).logsumexp(-1) - acquired.logsumexp(-1) - before).mean(1)
         gains[:, variable] = torch.where(candidates[:, variable], gained, -torch.inf)
     return gains
 
 
-def weighed_latents(
+def weighted_latents(
     model: LatentModel, x: Tensor, given: Tensor, count: int, generator: torch.Generator | None
-) -> Weighed:
-    """Weighed proposals of p(z | x_given); z from the prior for rows x (B, N) that are given nothing."""
-    proposal, told = model.proposal(x, given, model.prior_share), given.any(1, keepdim=True)
-    for left in reversed(range(REFITS + 1 if bool(told.any()) else 1)):
+) -> tuple[Tensor, Tensor]:
+    """Weighted samples z_k of p(z | x_given) for rows x (B, N): the parameters (B, K, N, P) of p(x_i | z_k) and the log
+    weights (B, K), normalised. Rows without given variables take z from the prior."""
+    proposal, informed = model.proposal(x, given, model.prior_share), given.any(1, keepdim=True)
+    for left in reversed(range(REFITS + 1 if bool(informed.any()) else 1)):
         z = proposal.draw(count, generator)
         params = torch.cat([model.decoder(codes) for codes in z.flatten(0, 1).split(model.rows_per_pass)])
         params = params.view(len(x), count, *params.shape[1:])
@@ -116,21 +110,21 @@ def weighed_latents(
         evidence = torch.where(given[:, None], terms, torch.zeros_like(terms)).sum(-1)
         log_weights = evidence + log_prior(z) - proposal.log_prob(z)
         if left:
-            proposal = _fitted(z, log_weights, told, model.prior_share)
-    return Weighed(params, log_weights.log_softmax(-1))
+            proposal = _fitted(z, log_weights, informed, model.prior_share)
+    return params, log_weights.log_softmax(-1)
 
 
-def _fitted(z: Tensor, log_weights: Tensor, told: Tensor, prior_share: float) -> Proposal:
-    """A Gaussian, somewhat wider than the weighted z (B, K, L); the prior for rows without evidence, ~told (B, 1)."""
+def _fitted(z: Tensor, log_weights: Tensor, informed: Tensor, prior_share: float) -> Proposal:
+    """A Gaussian, wider than the weighted samples z (B, K, L); the prior for rows that are not `informed` (B, 1)."""
     weights = flattened(log_weights, FEWEST * z.shape[1]).softmax(-1)[..., None]
     mean = (weights * z).sum(1)
     variance = WIDER * (weights * (z - mean[:, None]).square()).sum(1)
     zero = torch.zeros_like(mean)
-    return Proposal(torch.where(told, mean, zero), torch.where(told, 0.5 * variance.log(), zero), prior_share)
+    return Proposal(torch.where(informed, mean, zero), torch.where(informed, 0.5 * variance.log(), zero), prior_share)
 
 
 def flattened(log_weights: Tensor, least: float) -> Tensor:
-    """The largest power (at most 1) of weights (B, K) that leaves an effective number 1 / sum w^2 of at least this.
+    """Log weights (B, K) times the largest power (at most 1) with an effective sample size 1 / sum w^2 of `least`.
 
     >>> import torch
     >>> from mac_policy.rows.acquisition.latent import flattened

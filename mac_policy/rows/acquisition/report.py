@@ -14,16 +14,16 @@ from mac_policy.common import files as atomic
 from mac_policy.common.statistics import with_interval
 from mac_policy.rows.acquisition.summary import METRICS
 
-INTERVALS = "95% intervals: Student t over splits (over rows where there is one split)"
+INTERVALS = "95% intervals: Student t over splits (over rows for a single split)"
 FORMS = {"needed": ".2f", "fewer": "+.2f"}
 
 
 def results_table(record: Mapping[str, Any]) -> Table:
-    """A row for each arm and order: its area, the number of variables that it needs, and its curve."""
+    """A row for each arm and order, with the area under the curve, the number of variables needed, and the curve."""
     table = Table(
-        title=f"{record['benchmark']}: 'area' is the mean error over 0, 1, 2, ... known variables, on one scale for "
-        "all arms and orders. 'needed' is the number of variables until the error is half-way between those with none "
-        "and with every variable known, in the arm's own random order: not to be compared between arms. "
+        title=f"{record['benchmark']}: 'area' is the mean error over 0, 1, 2, ... known variables, comparable between "
+        "arms and orders. 'needed' is the number of known variables at which the error is half-way between the errors "
+        "with none and with all variables known, in the arm's own random order: not to be compared between arms. "
         f"{INTERVALS}",
         caption=_without_half_way(record),
     )
@@ -44,16 +44,15 @@ def results_table(record: Mapping[str, Any]) -> Table:
 
 
 def _without_half_way(record: Mapping[str, Any]) -> str | None:
-    """A line that names the arms without a half-way error."""
+    """A caption that names the arms without a half-way error."""
     found = [
         f"{name} ({metric})"
         for name, arm in record["arms"].items()
         for metric in METRICS
         if "diverged" not in arm and arm[metric]["half_way"] is None
     ]
-    if not found:
-        return None
-    return f"-: in some split the error with every variable known is not below that with none known: {', '.join(found)}"
+    text = f"-: in a split the error with all variables known is not below that with none known: {', '.join(found)}"
+    return text if found else None
 
 
 def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str, str]:
@@ -63,8 +62,8 @@ def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str, str]:
 
 
 def write_plot(record: Mapping[str, Any], path: Path) -> Path:
-    """Both errors against the number of known variables: a panel for each arm, a line for each order. The last panel
-    compares the orders that the arms choose."""
+    """Plot both errors against the number of known variables: one panel per arm, one line per order. The last panel
+    compares the arms in the orders that they choose."""
     arms = {name: arm for name, arm in record["arms"].items() if "diverged" not in arm}
     figure = Figure(figsize=(3.2 * (len(arms) + 1), 6), layout="constrained")
     panels = figure.subplots(len(METRICS), len(arms) + 1, sharex=True, sharey="row", squeeze=False)

@@ -1,4 +1,4 @@
-"""Summaries of curves over several splits: means with intervals, and how many variables an order needs."""
+"""Summaries of error curves over several splits: means with intervals, and the number of variables needed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ METRICS = {"rmse": "squared", "nll": "nll"}
 
 
 def number_needed(curves: Floats, level: Floats) -> Floats:
-    """The number of variables after which the running minimum of a curve (..., D + 1) reaches its level (...), linear
-    between whole numbers; D where it never does, NaN where the level is NaN.
+    """The number of variables at which the running minimum of a curve (..., D + 1) reaches its level (...).
+
+    Interpolated linearly; D if the level is never reached, NaN if the level is NaN.
 
     >>> import numpy as np
     >>> from mac_policy.rows.acquisition.summary import number_needed
@@ -37,7 +38,7 @@ def number_needed(curves: Floats, level: Floats) -> Floats:
 
 
 def half_way(curves: Floats) -> Floats:
-    """The middle of the errors with no variable and with every variable known, (...); NaN where the second is no lower.
+    """The mean of the errors with no and with all variables known, (...); NaN where the latter is not lower.
 
     >>> import numpy as np
     >>> from mac_policy.rows.acquisition.summary import half_way
@@ -49,16 +50,15 @@ def half_way(curves: Floats) -> Floats:
 
 
 def summarised(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str]) -> dict[str, Any]:
-    """The summary of one method from the measured tensors of each seed: for each metric, the curve of every order and
-    what the order needs.
+    """The summary of one arm from the measured tensors of each seed: for each metric, the curve of every order and
 
-    area: mean error over 0, 1, ..., D known variables, on one scale for all methods and orders
-    needed: number of variables until the half-way error of the random order
-    fewer: how many fewer variables than the random order, paired
+    area: mean error over 0, 1, ..., D known variables, comparable between arms and orders
+    needed: number of variables at which the half-way error of the random order is reached
+    fewer: number of variables saved compared to the random order, paired
 
-    Each has Student's 95% interval over splits (over the rows of the split where there is one) and the value of each
-    seed. The half-way error is the method's own, so that `needed` and `fewer` do not compare methods. They are None
-    where some split has none, since its error with every variable known is no lower than with none known.
+    Each has Student's 95% interval over splits (over rows for a single split) and the value of each seed. The half-way
+    error belongs to the arm: `needed` and `fewer` do not compare arms. Both are None if a split has no half-way error,
+    because its error with all variables known is not lower than with none known.
     """
     return {metric: _of_metric(per_seed, orders, metric) for metric in METRICS}
 
@@ -99,8 +99,8 @@ def _of_metric(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str], 
 
 
 def _estimates(statistic: Callable[[Floats], Floats], curves: Floats, units: Floats) -> list[dict[str, Any] | None]:
-    """For each value of a statistic of the mean curve: the value, its interval and that of each seed's curve; None
-    where a seed has no value."""
+    """For each order, the statistic of the mean curve, its interval and the statistic of each seed's curve; None if the
+    statistic of a seed is NaN."""
     whole, per_seed = statistic(curves.mean(0)[None])[0], statistic(curves)
     ends = jackknife_intervals(units, statistic)
     return [

@@ -5,10 +5,9 @@ import pytest
 import torch
 from scipy.stats import ttest_1samp
 
-from mac_policy.rows.acquisition.curves import error_curves, measured_curves
+from mac_policy.rows.acquisition.curves import AcquisitionSettings, error_curves, measured_curves
 from mac_policy.rows.acquisition.experiment import target_mask
 from mac_policy.rows.acquisition.report import results_table
-from mac_policy.rows.acquisition.settings import AcquisitionSettings
 from mac_policy.rows.acquisition.summary import half_way, number_needed, summarised
 from tests.rows.acquisition.test_information_gain import JointGaussian, mask
 

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from mac_policy.core.heads import Gaussian
-from mac_policy.rows.acquisition.curves import measured_curves
-from mac_policy.rows.acquisition.latent import flattened, latent_information_gain, weighed_latents
-from mac_policy.rows.acquisition.settings import AcquisitionSettings
+from mac_policy.rows.acquisition.curves import AcquisitionSettings, measured_curves
+from mac_policy.rows.acquisition.latent import flattened, latent_information_gain, weighted_latents
 from mac_policy.rows.baselines import VAE
 from tests.rows.acquisition.test_information_gain import JointGaussian, mask
 
@@ -78,7 +77,7 @@ def test_few_latent_vectors_of_a_narrow_law_do_not_make_the_reward_negative():
 def test_fitted_proposals_find_where_the_latent_vector_is():
     vae, law = linear_vae(raw=-1.0)
     x, seen = torch.tensor([[1.5, -1.0, 0.5, 0.0, 0.0]]), mask(5, 0, 1, 2)[None]
-    params, log_weights = weighed_latents(vae, x, seen, 1000, torch.Generator().manual_seed(0))
+    params, log_weights = weighted_latents(vae, x, seen, 1000, torch.Generator().manual_seed(0))
     assert 1 / log_weights.exp().square().sum() > 150  # 20 without fits
     means, _ = law.for_rows(x.double(), torch.tensor([3, 4]), torch.tensor([0, 1, 2]))
     found = (log_weights.exp()[..., None] * vae.head(params).mean[:, :, 3:]).sum(1)
