@@ -1,4 +1,4 @@
-"""Filling the holes of a table: an estimator as those of scikit-learn, over the any-order engine.
+"""Imputation of missing values: a scikit-learn estimator on an any-order model.
 
 >>> from mac_policy.rows.imputer import Imputer
 >>> Imputer(fill="median").get_params()["fill"]

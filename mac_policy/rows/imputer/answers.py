@@ -1,26 +1,27 @@
-"""What a trained model says of a table's holes: means, medians, modes, draws; and how likely what is seen is."""
+"""Imputations and likelihoods of a table by a trained model: means, medians, modes, samples, log densities."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mac_policy.core.factorization import Factorization, UniformOrder
 from mac_policy.core.heads.continuous import MixtureConditional
-from mac_policy.core.question import check_query, ranks_in_order
+from mac_policy.core.question import ranks_in_order
 from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
 
 FILLS = ("mean", "median", "mode", "sample")
-ROWS = 2048  # rows that are answered together
+ROWS = 2048  # rows that share a pass
 HALVINGS = 60
-PATHS = 4  # fixed random orders that a likelihood is averaged over, where orders are random
+PATHS = 4  # random orders that the likelihood of a model of random orders is averaged over
 
 
 class FixedOrder(UniformOrder):
-    """A model of random orders, asked along one order that is the same for all rows."""
+    """Paths of a model of random orders along one order, the same for all rows."""
 
     deterministic = True
 
@@ -29,36 +30,34 @@ class FixedOrder(UniformOrder):
         self.order = order
 
     def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        query, given = check_query(self.num_variables, query=query, given=given)
         return ranks_in_order(self.order, query=query, given=given)
 
 
 @torch.no_grad()
-def filled(model: AnyOrderRows, x: Tensor, fill: str, generator: torch.Generator | None = None) -> Tensor:
-    """x (R, N) with every NaN replaced by a summary of p(x_i | all that is seen in its row), or a draw of the row."""
-    parts = [_filled(model, part, fill, generator) for part in x.split(ROWS)]
-    return torch.cat(parts) if parts else x
+def filled(model: AnyOrderRows | None, x: Tensor, fill: str, generator: torch.Generator | None = None) -> Tensor:
+    """x (R, N) with every NaN replaced by a summary of p(x_i | x_observed), or a sample of all missing values of a row.
+
+    The model is None if x has no columns.
+    """
+    return torch.cat([_filled(model, part, fill, generator) for part in x.split(ROWS)])
 
 
-def _filled(model: AnyOrderRows, x: Tensor, fill: str, generator: torch.Generator | None) -> Tensor:
-    seen = ~x.isnan()
-    if bool(seen.all()):
+def _filled(model: AnyOrderRows | None, x: Tensor, fill: str, generator: torch.Generator | None) -> Tensor:
+    observed = ~x.isnan()
+    if model is None or bool(observed.all()):
         return x
     if fill == "sample":
-        return model.sample(x, given=seen, generator=generator)
-    conditional = model.model.conditionals(x, evidence=seen)
-    if not isinstance(conditional, MixtureConditional):
-        raise TypeError(f"the head gives {type(conditional).__name__}, not a mixture of Gaussians")
-    summary = {"mean": lambda c: c.mean, "mode": lambda c: c.mode, "median": median}[fill](conditional)
-    return torch.where(seen, x, summary)
+        return model.sample(x, given=observed, generator=generator)
+    conditional: Any = model.model.conditionals(x, evidence=observed)
+    return torch.where(observed, x, median(conditional) if fill == "median" else getattr(conditional, fill))
 
 
 def median(mixture: MixtureConditional) -> Tensor:
-    """The median of every mixture of Gaussians, by halving the interval that must hold it.
+    """The median of every mixture of Gaussians, by bisection.
 
     >>> import torch
     >>> from mac_policy.core.heads.continuous import MixtureConditional
-        >>> from mac_policy.rows.imputer.answers import median
+    >>> from mac_policy.rows.imputer.answers import median
     >>> median(MixtureConditional(torch.zeros(1, 2), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2)))
     tensor([2.])
     """
@@ -73,23 +72,19 @@ def median(mixture: MixtureConditional) -> Tensor:
 
 @torch.no_grad()
 def log_density(model: AnyOrderRows, x: Tensor, seed: int) -> Tensor:
-    """log p(all that is seen) of every row (R,); 0 where nothing is.
+    """log p(x_observed) of every row (R,); 0 for a row without observed values.
 
-    Along paths that are the same for every row: the canonical one, or the mean of the densities along a few.
+    All rows share the paths: the canonical path, or several random orders whose densities are averaged.
     """
-    paths = _paths(model, seed)
+    paths: list[Factorization] = [model.factorization]
+    if not model.factorization.deterministic:
+        n, generator = model.num_variables, stream(seed, "paths")
+        paths = [FixedOrder(torch.randperm(n, generator=generator)) for _ in range(PATHS)]
     return torch.cat([_log_density(model, part, paths) for part in x.split(ROWS)])
 
 
 def _log_density(model: AnyOrderRows, x: Tensor, paths: list[Factorization]) -> Tensor:
-    seen = ~x.isnan()
-    values = torch.where(seen, x, 0)
-    found = [model.model.log_prob(values, query=seen, factorization=path) for path in paths]
+    observed = ~x.isnan()
+    values = torch.where(observed, x, 0)
+    found = [model.model.log_prob(values, query=observed, factorization=path) for path in paths]
     return torch.stack(found).logsumexp(0) - math.log(len(found))
-
-
-def _paths(model: AnyOrderRows, seed: int) -> list[Factorization]:
-    if model.factorization.deterministic:
-        return [model.factorization]
-    n, generator = model.num_variables, stream(seed, "paths")
-    return [FixedOrder(torch.randperm(n, generator=generator)) for _ in range(PATHS)]

@@ -1,4 +1,4 @@
-"""Which columns of a table a model is made of, and their scales."""
+"""The columns of a table that a model has as variables, and their scales."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from numpy.typing import NDArray
 
 from mac_policy.rows.imputer.table import Floats
 
-FURTHEST = 1e6  # standard deviations
+FURTHEST = 1e6  # standard deviations; values are clipped there
 LARGEST = np.finfo(np.float64).max
-CONSTANT = 1e-12  # the width of a column, as a share of its largest value, that is rounding and no variation
+CONSTANT = 1e-12  # a column is constant if its range is below this share of its largest value
 
 
 @dataclass(frozen=True)
 class Columns:
-    """location, scale: (C,) of each column, of what is seen (0 and 1 where nothing is); varies: (C,) bool, has two
-    values or more; empty: (C,) bool, has none. Those that vary are the model's variables, the others are known."""
+    """The location and scale of each column.
+
+    location, scale: (C,) mean and standard deviation of the observed values, 0 and 1 for a column without any; varies:
+    (C,) bool, columns with two or more different values, which are the variables of the model; empty: (C,) bool,
+    columns without observed values.
+    """
 
     location: Floats
     scale: Floats
@@ -26,30 +30,30 @@ class Columns:
 
     @staticmethod
     def of(values: Floats) -> Columns:
-        seen = ~np.isnan(values)
-        count = seen.sum(0)
-        low = np.where(seen, values, np.inf).min(0)
-        high = np.where(seen, values, -np.inf).max(0)
+        observed = ~np.isnan(values)
+        count = observed.sum(0)
+        low = np.where(observed, values, np.inf).min(0)
+        high = np.where(observed, values, -np.inf).max(0)
         largest = np.maximum(abs(low), abs(high))
         empty = count == 0
-        # Half of each, so that the width of a column that spans all numbers is one itself.
+        # Halves, so that the range of a column of any finite numbers is finite.
         varies = ~empty & (high / 2 - low / 2 > CONSTANT * largest / 2)
-        unit = np.where(varies, largest, 1.0)  # squares of what is divided by it cannot overflow
-        shares = np.where(seen, values, 0.0) / unit
+        unit = np.where(varies, largest, 1.0)  # squares of values divided by the unit cannot overflow
+        shares = np.where(observed, values, 0.0) / unit
         location = shares.sum(0) / np.maximum(count, 1)
-        spread = np.sqrt((np.where(seen, shares - location, 0.0) ** 2).sum(0) / np.maximum(count, 1))
+        spread = np.sqrt((np.where(observed, shares - location, 0.0) ** 2).sum(0) / np.maximum(count, 1))
         location = np.where(empty, 0.0, np.where(varies, location * unit, low))
         return Columns(location, np.where(varies, spread * unit, 1.0), varies, empty)
 
     def standardised(self, values: Floats) -> Floats:
-        """The model's variables (R, N) of a table (R, C), none further off than the network can count with."""
+        """The variables of the model (R, N) in a table (R, C), standardised and clipped."""
         v = self.varies
         with np.errstate(over="ignore"):
-            halves: Floats = (values[:, v] / 2 - self.location[v] / 2) / self.scale[v]  # of what a number cannot hold
+            halves: Floats = (values[:, v] / 2 - self.location[v] / 2) / self.scale[v]  # halves cannot overflow
         return np.clip(2 * np.clip(halves, -FURTHEST, FURTHEST), -FURTHEST, FURTHEST)
 
     def restored(self, rows: Floats, values: Floats) -> Floats:
-        """The table again: what is missing in `values` (R, C) from the model's rows (R, N), or from the constants."""
+        """`values` (R, C) with missing values from the rows of the model (R, N), or from the constant of a column."""
         v = self.varies
         known = np.broadcast_to(self.location, values.shape).copy()
         with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""The Imputer: fills the holes of a table, as an estimator of scikit-learn does."""
+"""The Imputer: imputation of missing values, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from mac_policy.training.streams import stream
 
 
 class Imputer(TransformerMixin, BaseEstimator):
-    """Fills what is missing (NaN) in a table of numbers, given all that is seen in the same row.
+    """Imputes the missing values (NaN) of a numeric table, given the observed values of the same row.
 
-    One any-order model of the rows is trained on what is seen; it answers p(any column | any others), so that every
-    pattern of holes, also one that `fit` never met, is filled from everything that is there.
+    `fit` trains one any-order model of the rows on the observed values. The model answers p(any column | any others),
+    so that every missing-value pattern, including patterns absent from the training table, is imputed from all observed
+    values of the row.
 
     >>> import numpy as np
     >>> from mac_policy import Imputer
@@ -38,25 +39,29 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    fill : what `transform` puts into a hole: the conditional 'mean', 'median' or 'mode', or a 'sample' of the row.
-    factorization : 'uniform' trains every question that `transform` can ask alike; 'mac' those on the canonical path,
-        so that likelihoods and samples need no average over orders; holes off that path are filled less well.
-    steps, batch_size, learning_rate : of the training; it stops early where the held-out rows no longer gain.
-    width, depth, num_components : of the network, and how many Gaussians each conditional is a mixture of.
-    dropout, noise : against learning a small table by heart; noise in standard deviations of a column.
-    validation : the share of rows that choose the best weights (none where they would be fewer than 10).
-    keep_empty_features : a column without any value in `fit` is dropped by `transform`, or kept and filled with 0.
-    random_state : None, a number from 0 to 2**32 - 1, which makes everything repeatable, also where fits run in
-        threads (they take turns), or a numpy RandomState or Generator.
-    device : 'cpu', or where else torch can train ('auto' for what there is). What is asked is answered on the CPU.
+    fill : what `transform` imputes: the 'mean', 'median' or 'mode' of p(column | observed values), or a 'sample' of all
+        missing values of the row.
+    factorization : 'uniform' trains all conditionals that `transform` can query with equal weight. 'mac' trains those
+        on the canonical path, so that likelihoods and samples need no average over orders; patterns off that path are
+        imputed less accurately.
+    steps, batch_size, learning_rate : of the training, which stops early if the validation loss no longer improves.
+    width, depth : size of the network; num_components : number of Gaussians in the mixture of each conditional.
+    dropout, noise : regularisation for small tables; `noise` is in standard deviations of a column.
+    validation : share of rows that are held out to choose the best weights (no rows if they would be fewer than 10).
+    keep_empty_features : whether a column without observed values in `fit` is kept and imputed with 0; by default,
+        `transform` drops it.
+    random_state : None, an integer from 0 to 2**32 - 1, which makes all results reproducible (also of fits in several
+        threads, which run one after another), or a numpy RandomState or Generator.
+    device : device of the training, such as 'cpu' or 'cuda', or 'auto'. Predictions are always made on the CPU.
     verbose : whether `fit` reports its progress.
 
     Attributes
     ----------
-    n_features_in_, feature_names_in_ : of the table in `fit` (names where all of them are strings).
-    empty_features_, constant_features_ : (columns,) bool. A constant column fills its holes with its constant.
-    model_ : the trained model, None where no column varies; columns_ : scales and which columns it is made of.
-    n_steps_, validation_loss_ : how long it trained, and the loss on held-out rows (NaN without any).
+    n_features_in_, feature_names_in_ : number and names of the columns in `fit` (names only if all are strings).
+    empty_features_, constant_features_ : (columns,) bool. Missing values of a constant column are imputed with the
+        constant.
+    model_ : the trained model, None if no column varies; columns_ : the columns that are its variables, and scales.
+    n_steps_, validation_loss_ : number of training steps and loss on the held-out rows (NaN without any).
     """
 
     model_: AnyOrderRows | None
@@ -97,59 +102,68 @@ class Imputer(TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Imputer:
-        """Train on a table (rows, columns), NaN where a value is missing. `y` is not looked at."""
+        """Train on a table (rows, columns), NaN where a value is missing. `y` is ignored."""
         settings, seed = self._settings(), seed_from(self.random_state)
         table = read_table(X, type(self).__name__)
         columns = Columns.of(table.values)
-        self._warn_of_empty(table, columns)
+        if columns.empty.any() and not self.keep_empty_features:
+            named = ", ".join(table.named(int(place)) for place in np.flatnonzero(columns.empty))
+            text = (
+                f"columns without any value in fit: {named}. They will be dropped; keep_empty_features=True keeps them"
+            )
+            warnings.warn(text, UserWarning, stacklevel=2)
         rows = columns.standardised(table.values)
-        rows = rows[~np.isnan(rows).all(1)]  # a row without any value says nothing
+        rows = rows[~np.isnan(rows).all(1)]  # rows without observed values carry no information
         model, run = None, None
         if columns.varies.any():
             tensor = torch.from_numpy(rows.astype(np.float32))
             model, run = trained_model(tensor, settings, seed, quiet=not self.verbose)
-        # Here at last: a fit that is broken off leaves what was there before.
-        self._remember(table, columns, seed)
+        # Attributes are set last: an interrupted fit leaves the estimator as it was.
+        self.n_features_in_ = table.values.shape[1]
+        if table.names is not None:
+            self.feature_names_in_ = np.array(table.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.columns_, self._seed = columns, seed
+        self.empty_features_, self.constant_features_ = columns.empty, ~columns.varies & ~columns.empty
         self.model_, self.n_steps_ = model, run.step if run else 0
         self.validation_loss_ = float(run.best) if run and np.isfinite(run.best) else float("nan")
         return self
 
     def transform(self, X: Any) -> Any:
-        """The table with every hole filled, in the form it came in (a DataFrame as one); what is seen comes back
-        unchanged. The numbers are in single precision where all of X is, else in double precision, also where a column
-        was of whole numbers or of True and False."""
+        """The table with every missing value imputed; observed values are returned unchanged.
+
+        A DataFrame is returned for a DataFrame, otherwise an array; float32 if all of X is float32, otherwise float64
+        (integer and boolean columns included).
+        """
         fill = check_choice("fill", self.fill, FILLS)
         table = self._read(X)
-        if self.model_ is None:
-            return self._table_of(None, table)
-        return self._table_of(filled(*self._rows(table), fill, stream(self._seed, "transform")), table)
+        rows = filled(self.model_, self._rows(table), fill, stream(self._seed, "transform"))
+        return table.like(self._completed(rows, table), self._kept())
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draws of whole rows given what is seen in them, (n_samples, rows, columns): several fillings of the table.
+        """Multiple imputations: samples of all missing values of each row, (n_samples, rows, columns) in float64.
 
-        A row of holes alone is a new row. Without a `random_state` the draws are decided by that of the Imputer.
-        Always an array in double precision.
+        A row without observed values is a sample from the joint distribution. Without a `random_state`, the samples
+        are determined by that of the Imputer.
         """
         count, table = check_count("n_samples", n_samples), self._read(X)
-        seed = self._seed if random_state is None else seed_from(random_state)
-        generator = stream(seed, "sample")
-        if self.model_ is None:
-            return np.stack([self._values_of(None, table)] * count)
-        model, rows = self._rows(table)
-        draws = filled(model, rows.repeat(count, 1), "sample", generator).view(count, *rows.shape)
-        return np.stack([self._values_of(draw, table) for draw in draws])
+        generator = stream(self._seed if random_state is None else seed_from(random_state), "sample")
+        rows = self._rows(table)
+        draws = filled(self.model_, rows.repeat(count, 1), "sample", generator).view(count, *rows.shape)
+        return np.stack([self._completed(draw, table) for draw in draws])
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """log p(what is seen) of every row (rows,), in nats and in the table's own units; 0 where nothing is seen.
+        """log p(observed values) of every row (rows,), in nats and in the units of the table; 0 for an empty row.
 
-        Columns that were empty or constant in `fit` have no density and no part in it.
+        Columns that were empty or constant in `fit` have no density and are left out.
         """
         table = self._read(X)
         if self.model_ is None:
             return np.zeros(len(table.values))
-        model, rows = self._rows(table)
+        rows = self._rows(table)
         scales: Floats = np.log(self.columns_.scale[self.columns_.varies])
-        found: NDArray[np.float64] = log_density(model, rows, self._seed).numpy()
+        found: NDArray[np.float64] = log_density(self.model_, rows, self._seed).numpy()
         found -= (~rows.isnan().numpy() * scales).sum(1)
         return found
 
@@ -158,7 +172,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         return float(self.score_samples(X).mean())
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """The names of the columns that `transform` gives."""
+        """The names of the columns that `transform` returns."""
         self._check_fitted()
         known = getattr(self, "feature_names_in_", None)
         kept: NDArray[np.object_] = names_in(input_features, known, self.n_features_in_)[self._kept()]
@@ -169,7 +183,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    # ---- what is between the table and the model ----
+    # ---- between the table and the model ----
 
     def _settings(self) -> ImputerSettings:
         check_choice("fill", self.fill, FILLS)
@@ -177,45 +191,25 @@ class Imputer(TransformerMixin, BaseEstimator):
             check_value(name, getattr(self, name), bool)
         return ImputerSettings(**{field.name: getattr(self, field.name) for field in fields(ImputerSettings)})
 
-    def _remember(self, table: Table, columns: Columns, seed: int) -> None:
-        self.n_features_in_ = table.values.shape[1]
-        if table.names is not None:
-            self.feature_names_in_ = np.array(table.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.columns_, self._seed = columns, seed
-        self.empty_features_, self.constant_features_ = columns.empty, ~columns.varies & ~columns.empty
-
-    def _warn_of_empty(self, table: Table, columns: Columns) -> None:
-        if columns.empty.any() and not self.keep_empty_features:
-            named = ", ".join(table.named(int(place)) for place in np.flatnonzero(columns.empty))
-            self._warn(
-                f"columns without any value in fit: {named}. They will be dropped; keep_empty_features=True keeps them"
-            )
-
     def _read(self, X: Any) -> Table:
         self._check_fitted()
         table = read_table(X, type(self).__name__)
         names = getattr(self, "feature_names_in_", None)
-        for warning in check_same_columns(table, self.n_features_in_, names, type(self).__name__):
-            self._warn(warning)
+        warning = check_same_columns(table, self.n_features_in_, names, type(self).__name__)
+        if warning is not None:
+            warnings.warn(warning, UserWarning, stacklevel=3)
         return table
 
-    def _rows(self, table: Table) -> tuple[AnyOrderRows, Tensor]:
-        if self.model_ is None:
-            raise ValueError("no column of the table in fit varies: there is no model")
-        return self.model_, torch.from_numpy(self.columns_.standardised(table.values))
+    def _rows(self, table: Table) -> Tensor:
+        return torch.from_numpy(self.columns_.standardised(table.values))
+
+    def _completed(self, rows: Tensor, table: Table) -> Floats:
+        """The table with missing values from the rows of the model, without the columns that are dropped."""
+        return self.columns_.restored(rows.numpy(), table.values)[:, self._kept()]
 
     def _kept(self) -> NDArray[np.bool_]:
         kept: NDArray[np.bool_] = ~self.empty_features_ | self.keep_empty_features
         return kept
-
-    def _values_of(self, rows: Tensor | None, table: Table) -> Floats:
-        inner = np.empty((len(table.values), 0)) if rows is None else rows.numpy()
-        return self.columns_.restored(inner, table.values)[:, self._kept()]
-
-    def _table_of(self, rows: Tensor | None, table: Table) -> Any:
-        return table.like(self._values_of(rows, table), self._kept())
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "columns_"):
@@ -223,7 +217,3 @@ class Imputer(TransformerMixin, BaseEstimator):
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
                 "using this estimator."
             )
-
-    @staticmethod
-    def _warn(text: str) -> None:
-        warnings.warn(text, UserWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Training an any-order model on a table with holes, quietly and in memory."""
+"""In-memory training of an any-order model on a table with missing values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_range
+from mac_policy.common.checks import check_range
 from mac_policy.common.settings import Count, NonNegative, Positive, Settings, choice
 from mac_policy.rows.model import AnyOrderRows, Draws
 from mac_policy.rows.spec import ModelSpec, make_any_order
@@ -21,20 +21,20 @@ from mac_policy.training.loop import Loop, TrainingDiverged
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
-METHOD = {"uniform": "ardm", "mac": "mac-both"}  # the option factorization: the method that it names
+METHOD = {"uniform": "ardm", "mac": "mac-both"}  # the method for each value of the option `factorization`
 DEVICES = ("cpu", "auto", "cuda", "gpu", "mps", "tpu")
 FEWEST_HELD_OUT = 10
-MIN_LOG_STD = -3.0  # 0.05 standard deviations: a table's round numbers are no densities
+MIN_LOG_STD = -3.0  # 0.05 standard deviations: bounds the density of rounded values
 SEEDS = 2**32
-VALIDATION_QUESTIONS = 2048  # asked of the held-out rows at each validation, the same each time
+VALIDATION_QUESTIONS = 2048  # of the held-out rows, the same at each validation
 
 _GLOBAL_STATE = threading.Lock()
-"""Held by who sets torch's global generator, which layers draw from: fits in several threads come one after another."""
+"""Held while torch's global generator, which layers draw from, is in use: fits in several threads run one by one."""
 
 
 @dataclass(frozen=True)
 class ImputerSettings(Settings):
-    """The parameters of an Imputer that the trained weights depend on, checked."""
+    """The parameters of an Imputer that the trained weights depend on, validated."""
 
     factorization: Annotated[str, choice(METHOD)]
     steps: Count
@@ -46,11 +46,15 @@ class ImputerSettings(Settings):
     dropout: Annotated[float, partial(check_range, low=0, high=0.99)]
     noise: NonNegative
     validation: Annotated[float, partial(check_range, low=0, high=0.9)]
-    device: str
+    device: Annotated[str, choice(DEVICES)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_device(self.device)
+        training = self.training()
+        try:
+            make_fabric(training)
+        except (RuntimeError, ValueError, ModuleNotFoundError) as error:
+            raise ValueError(f"device {self.device!r} is not available for training: {error}") from None
 
     def training(self) -> TrainSettings:
         steps = int(self.steps)
@@ -78,7 +82,7 @@ class ImputerSettings(Settings):
 
 
 class TableLoop(Loop[AnyOrderRows]):
-    """The training of an imputer's model on standardised rows (R, N), NaN = missing, some of which are held out."""
+    """The training of a model on standardised rows (R, N), NaN = missing, some of which are held out."""
 
     def __init__(
         self, model: AnyOrderRows, rows: Tensor, settings: ImputerSettings, seed: int, fabric: Fabric, quiet: bool
@@ -98,28 +102,28 @@ class TableLoop(Loop[AnyOrderRows]):
     def inputs(self, step: int) -> tuple[Any, ...]:
         x = self.train_rows[self.shuffle.batch(step)]
         x = x + self.noise * torch.randn(x.shape, generator=stream(self.seed, "noise", step))
-        return self._asked(x, self.model.draw(len(x), stream(self.seed, "draws", step)))
+        return self._loss_inputs(x, self.model.draw(len(x), stream(self.seed, "draws", step)))
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """The loss on held-out rows, asked the same questions each time."""
+        """The loss on the held-out rows, with the same random draws at each validation."""
         if len(self.held_out) == 0:
             return {}
         x = self.held_out.repeat(-(-VALIDATION_QUESTIONS // len(self.held_out)), 1)
         draws = self.model.draw(len(x), stream(self.seed, "validation"))
         mode = self.average.training
-        loss = self.average.eval()(*self._asked(x, draws))
+        loss = self.average.eval()(*self._loss_inputs(x, draws))
         self.average.train(mode)
         return {"validation_loss": float(loss)}
 
-    def _asked(self, x: Tensor, draws: Draws) -> tuple[Any, ...]:
-        """What the model's loss takes: what is missing is never seen and never asked."""
+    def _loss_inputs(self, x: Tensor, draws: Draws) -> tuple[Any, ...]:
+        """The arguments of the loss. Missing values are neither evidence nor queried."""
         x = x.to(self.fabric.device)
         return x, draws.to(self.fabric.device), None, 1.0, x.isnan()
 
 
 def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows to train on and rows to choose the weights by, at random; none where they would be too few to tell."""
+    """A random split into training rows and held-out rows; no rows are held out if they would be too few."""
     count = round(share * len(rows))
     if count < FEWEST_HELD_OUT:
         return rows, rows[:0]
@@ -130,7 +134,7 @@ def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
 def trained_model(
     rows: Tensor, settings: ImputerSettings, seed: int, *, quiet: bool = True
 ) -> tuple[AnyOrderRows, TableLoop]:
-    """A model of standardised rows (R, N), NaN = missing, ready to be asked in double precision; and its run."""
+    """A model trained on standardised rows (R, N), NaN = missing, in double precision; and its training loop."""
     training = settings.training()
     fabric = make_fabric(training)
     with _GLOBAL_STATE, torch.random.fork_rng():
@@ -148,17 +152,8 @@ def trained_model(
     return run.average.cpu().double().eval().requires_grad_(False), run
 
 
-def check_device(name: Any) -> None:
-    """ValueError unless the name is of a device that training can use."""
-    check_choice("device", name, DEVICES)
-    try:
-        make_fabric(TrainSettings(accelerator=name))
-    except (RuntimeError, ValueError, ModuleNotFoundError) as error:
-        raise ValueError(f"device {name!r} is not available for training: {error}") from None
-
-
 def seed_from(random_state: Any) -> int:
-    """A whole number; of None one from the operating system, of a generator the next that it draws.
+    """The seed for a `random_state`: an integer itself, the next draw of a generator, a new random seed for None.
 
     >>> from mac_policy.rows.imputer.training import seed_from
     >>> seed_from(7)
