@@ -80,6 +80,31 @@ class TableDecoder(nn.Module):
         return out.view(-1, *self.outputs)
 
 
+def stages(
+    current: int,
+    planes: int,
+    attends: Mapping[int, bool],
+    blocks: int,
+    embedding: int,
+    *,
+    grow: bool,
+    heads: int,
+    dropout: float,
+) -> nn.ModuleList:
+    """The `blocks` stages of every level from `current` channels on, resized between two levels.
+
+    attends: the levels in order, and whether attention follows the blocks of each; planes: channels of level 0.
+    """
+    found = nn.ModuleList()
+    for level, attend in attends.items():
+        if found:
+            found.append(Resize(current, grow=grow))
+        for _ in range(blocks):
+            found.append(Stage(current, planes * 2**level, embedding, heads=heads, attend=attend, dropout=dropout))
+            current = planes * 2**level
+    return found
+
+
 class ImageEncoder(nn.Module):
     """The downward path of the U-Net, to images of size `SMALLEST`; settings as `UNet`, at least `layers` levels."""
 
@@ -103,16 +128,10 @@ class ImageEncoder(nn.Module):
         self.conditions = StepAndMode(base_channels, 0)
         self.input = ImageInput(channels * (num_features + 1), base_channels, base_channels)
         self.expand = nn.Conv2d(base_channels, planes, 1) if in_planes is not None else nn.Identity()
-        self.down, current, last = nn.ModuleList(), planes, num_levels(height, width, layers) - 1
-        for level in range(last + 1):
-            attend = max(height, width) // 2**level <= attention_size
-            for _ in range(blocks):
-                self.down.append(
-                    Stage(current, planes * 2**level, base_channels, heads=heads, attend=attend, dropout=dropout)
-                )
-                current = planes * 2**level
-            if level < last:
-                self.down.append(Resize(current, grow=False))
+        last = num_levels(height, width, layers) - 1
+        attends = {level: max(height, width) // 2**level <= attention_size for level in range(last + 1)}
+        self.down = stages(planes, planes, attends, blocks, base_channels, grow=False, heads=heads, dropout=dropout)
+        current = planes * 2**last
         self.norm = group_norm(current)
         self.output = nn.Linear(current * (height >> last) * (width >> last), outputs)
         small_output(self.output)
@@ -149,21 +168,13 @@ class ImageDecoder(nn.Module):
         planes = base_channels if in_planes is None else in_planes
         last = num_levels(height, width, layers) - 1
         current = planes * 2**last
+        attends = {level: max(height, width) // 2**level <= attention_size for level in reversed(range(last + 1))}
         self.smallest = (current, height >> last, width >> last)
         self.embed = nn.Sequential(
             nn.Linear(latent_dim, base_channels), nn.SiLU(), nn.Linear(base_channels, base_channels)
         )
         self.input = nn.Linear(latent_dim, math.prod(self.smallest))
-        self.up = nn.ModuleList()
-        for level in reversed(range(last + 1)):
-            attend = max(height, width) // 2**level <= attention_size
-            for _ in range(blocks):
-                self.up.append(
-                    Stage(current, planes * 2**level, base_channels, heads=heads, attend=attend, dropout=dropout)
-                )
-                current = planes * 2**level
-            if level > 0:
-                self.up.append(Resize(current, grow=True))
+        self.up = stages(current, planes, attends, blocks, base_channels, grow=True, heads=heads, dropout=dropout)
         self.norm = group_norm(planes)
         self.output = nn.Conv2d(planes, channels * num_params, 3, padding=1)
         self.channels = channels
