@@ -1,10 +1,10 @@
-"""How long it takes to know what every variable of a table's row would tell about the target.
+"""The time to compute the reward of every variable of a table's row.
 
     python benchmarks/acquisition.py
 
-All candidates of one row of 9 columns, 256 draws each, nothing seen yet: the most candidates there are. Wall clock on
-`--threads` threads, for arms with the networks and heads that configs/benchmark/energy.yaml may ask for; asked for are
-50 ms. CPU time is there for a machine that is busy with other things.
+One row of 9 columns without evidence, the largest number of candidates, with 256 samples each. Wall-clock time on
+`--threads` threads, for arms with the networks and heads of configs/benchmark/energy.yaml; the target is 50 ms.
+The CPU time is reported for machines under load.
 """
 
 from __future__ import annotations
