@@ -33,8 +33,7 @@ from mac_policy.evaluation.report.summary import differences, summarise
 from mac_policy.evaluation.report.tables import Grid, interval, reward_table, task_table
 from mac_policy.evaluation.rollout import Results, Rollout, roll_out
 from mac_policy.evaluation.teams import Team
-from mac_policy.policies.checkpoint import read_config
-from mac_policy.policies.saved import SavedPolicy
+from mac_policy.policies.checkpoint import SavedPolicy, read_config
 from mac_policy.tasks import TASKS, Task
 
 

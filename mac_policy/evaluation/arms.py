@@ -20,9 +20,8 @@ from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.files import CheckpointError
 from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
-from mac_policy.policies.checkpoint import CONFIG, read_config
+from mac_policy.policies.checkpoint import CONFIG, SavedPolicy, read_config
 from mac_policy.policies.registry import POLICIES
-from mac_policy.policies.saved import SavedPolicy
 
 OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
 USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "operator+mac_path", "mac", "bc", "ibc", ZEROS, WHOLE)

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Operator
 from mac_policy.operators.registry import OperatorKind, Resources
-from mac_policy.policies.saved import SavedPolicy
+from mac_policy.policies.checkpoint import SavedPolicy
 from mac_policy.tasks.task import Environment, Task
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +15,16 @@ from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice, nearest_hint
+from mac_policy.common.digest import file_sha256
 from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import versions
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import POLICIES, make_policy
-from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
+from mac_policy.policies.spaces import Spaces, box_from_json, box_to_json, check_same
 
 SCHEMA = 1
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
 KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")
-
-
-def config_of(
-    policy: Policy, dataset: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The content of config.json. `dataset`: name, kind, sha256, episodes, steps; `training`: how it was trained."""
-    return {
-        "schema": SCHEMA,
-        "policy": policy.kind,
-        "settings": dataclasses.asdict(policy.settings),
-        "spaces": spaces_to_json(policy.spaces),
-        "dataset": dict(dataset or {}),
-        "versions": versions(),
-        "training": dict(training or {}),
-    }
 
 
 def save_policy(
@@ -48,13 +35,24 @@ def save_policy(
 ) -> Path:
     """Write the policy's folder, each file atomically and config.json last.
 
+    dataset: name, kind, sha256, episodes and steps of the training data; training: facts of the training
+
     >>> load_policy(save_policy(policy, "runs/mine")).act(obs)   # writes files   # doctest: +SKIP
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    config = json.dumps(config_of(policy, dataset, training), indent=2, allow_nan=False) + "\n"
+    config = {
+        "schema": SCHEMA,
+        "policy": policy.kind,
+        "settings": asdict(policy.settings),
+        "spaces": {name: box_to_json(box) for name, box in policy.spaces._asdict().items()},
+        "dataset": dict(dataset or {}),
+        "versions": versions(),
+        "training": dict(training or {}),
+    }
+    text = json.dumps(config, indent=2, allow_nan=False) + "\n"
     atomic.write_tensors(folder / WEIGHTS, policy.state_dict())
-    atomic.write_text(folder / CONFIG, config)
+    atomic.write_text(folder / CONFIG, text)
     return folder
 
 
@@ -117,9 +115,8 @@ def _build(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any])
             "import its module and call mac_policy.register_policy(YourPolicy)"
         )
     try:
-        made_for = spaces_from_json(config["spaces"])
-        merged = {**config["settings"], **settings}
-        return make_policy(kind, made_for, merged)
+        observation, action = (box_from_json(config["spaces"][name]) for name in Spaces._fields)
+        return make_policy(kind, Spaces.of(observation, action), {**config["settings"], **settings})
     except KeyError as error:
         raise CheckpointError(f"{folder / CONFIG}: the spaces lack the key {error}") from error
     except (TypeError, ValueError) as error:
@@ -149,3 +146,38 @@ def _fill(policy: Policy, tensors: Mapping[str, Tensor], path: Path) -> None:
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise CheckpointError(f"{path}: {name!r} holds NaN or infinity")
     policy.load_state_dict(dict(tensors))
+
+
+@dataclass(frozen=True)
+class SavedPolicy:
+    """A policy folder and the settings to change when it is loaded."""
+
+    folder: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    weights: str = "last"
+
+    @staticmethod
+    def of(folder: str | Path, settings: Mapping[str, Any] | None = None, weights: str = "last") -> SavedPolicy:
+        return SavedPolicy(str(folder), tuple((settings or {}).items()), weights)
+
+    def load(self) -> Policy:
+        """The policy; the last few loaded are kept."""
+        return _load(self, self.digest())
+
+    def digest(self) -> str:
+        """sha256 of the weights."""
+        return file_sha256(Path(self.folder) / (BEST if self.weights == "best" else WEIGHTS))
+
+    def identity(self) -> dict[str, Any]:
+        """Plain JSON: everything that the policy's answers depend on besides its code."""
+        config = read_config(self.folder)
+        return {
+            "policy": config["policy"],
+            "settings": config["settings"] | dict(self.settings),
+            "sha256": self.digest(),
+        }
+
+
+@functools.lru_cache(maxsize=8)
+def _load(policy: SavedPolicy, digest: str) -> Policy:
+    return load_policy(policy.folder, settings=dict(policy.settings), weights=policy.weights)

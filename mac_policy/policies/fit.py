@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mac_policy.common import files as atomic
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies import checkpoint
 from mac_policy.policies.normalizer import Normalizer
-from mac_policy.policies.policy import Draws, Policy
+from mac_policy.policies.policy import Policy
 from mac_policy.policies.recovery import Recovery
 from mac_policy.policies.training_data import Batch, TrainingData
-from mac_policy.policies.validation import validate, write_calibration
 from mac_policy.training import metrics
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.run import Run
@@ -22,6 +27,7 @@ from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
 
 CALIBRATION, CURVE = "calibration.json", "curve.png"
+HELD_OUT_ROWS = 2048  # measured in a validation
 
 
 class TrainResult(NamedTuple):
@@ -79,7 +85,8 @@ class Trainer(Run[Policy]):
         quiet: bool = False,
     ) -> None:
         self.source = demos.source.as_dict()
-        train_demos, held_out = split(demos, settings.validation, seed)
+        splits = settings.validation and len(demos) > 1
+        train_demos, held_out = demos.split(1 - settings.validation, seed) if splits else (demos, None)
         policy.normalizer = Normalizer.fit(policy.spaces, train_demos.observations, train_demos.actions)
         if policy.settings.displacement:
             policy.recovery = Recovery.fit(train_demos.observations, train_demos.actions, train_demos.episode_index)
@@ -98,7 +105,11 @@ class Trainer(Run[Policy]):
         )
         self.policy = policy
         self.data = data.to(fabric.device)
-        self.held_out = None if held_out is None else TrainingData.of(held_out, *window).to(fabric.device)
+        self.held_out: Batch | None = None
+        if held_out is not None:
+            rows = TrainingData.of(held_out, *window).to(fabric.device)
+            some = torch.randperm(len(rows), generator=stream(seed, "held-out rows"))[:HELD_OUT_ROWS]
+            self.held_out = rows.batch(some.to(fabric.device))
 
     def run(self, resume: bool = True) -> TrainResult:
         """Train to the end, or load what was finished before."""
@@ -107,23 +118,39 @@ class Trainer(Run[Policy]):
             policy = checkpoint.load_policy(self.folder, device=self.fabric.device)
         return TrainResult(policy.eval(), self.folder, self.step, self.seconds, self.validation_loss, self.resumed_from)
 
-    def batch(self, step: int) -> tuple[Batch, Draws]:
+    def inputs(self, step: int) -> tuple[Any, ...]:
         """This process's share of a step's rows and of its random numbers, drawn for the batch of all processes."""
         draws = self.policy.draw(self.settings.batch_size, stream(self.seed, "draws", step))
-        mine = draws.rows(self.share).to(self.fabric.device)
-        return self.data.batch(self.shuffle.batch(step)[self.share].to(self.fabric.device)), mine
+        batch = self.data.batch(self.shuffle.batch(step)[self.share].to(self.fabric.device))
+        return (*batch, draws.rows(self.share).to(self.fabric.device))
 
-    def inputs(self, step: int) -> tuple[Any, ...]:
-        batch, draws = self.batch(step)
-        return (*batch, draws)
-
+    @torch.no_grad()
     def validate(self) -> dict[str, float]:
+        """The loss of held-out rows, with the same random numbers at every validation, and the mean coverages of a
+        likelihood's intervals; those of the first process are used by all."""
         if self.held_out is None:
             return {}
-        return validate(self.average, self.held_out, self.seed, self.fabric)
+        policy, training = self.average, self.average.training
+        policy.eval()
+        draws = policy.draw(len(self.held_out.actions), stream(self.seed, "held-out draws"))
+        with self.fabric.autocast():
+            loss = policy(*self.held_out, draws.to(self.fabric.device))
+        found = {"validation_loss": float(loss)}
+        found |= {name: float(np.nanmean(shares)) for name, shares in self._coverage(self.held_out).items()}
+        policy.train(training)
+        result: dict[str, float] = self.fabric.broadcast(found)
+        return result
+
+    def _coverage(self, batch: Batch) -> dict[str, NDArray[np.float64]]:
+        """For the central intervals of a likelihood model: the share of values inside, for each variable."""
+        covered = self.average.coverage(*batch) if self.average.has_likelihood else {}
+        return {f"coverage{percent}": shares for percent, shares in covered.items()}
 
     def write_more(self) -> None:
-        write_calibration(self.folder / CALIBRATION, self.average, self.held_out, self.seed)
+        shares = self._coverage(self.held_out) if self.held_out is not None else {}
+        if shares:
+            plain = {name: [None if math.isnan(x) else round(float(x), 4) for x in row] for name, row in shares.items()}
+            atomic.write_text(self.folder / CALIBRATION, json.dumps(plain, indent=2) + "\n")
         metrics.write_curve(self.folder / CURVE, self.rows, f"{self.policy.kind}, seed {self.seed}")
 
     def write_model(self, facts: Mapping[str, Any]) -> None:
@@ -135,13 +162,6 @@ class Trainer(Run[Policy]):
             return None
         config = checkpoint.read_config(self.folder)
         return config["training"], identity_in(config)
-
-
-def split(demos: Demonstrations, validation: float, seed: int) -> tuple[Demonstrations, Demonstrations | None]:
-    """Episodes to train on, and the episodes held out, if any."""
-    if validation == 0.0 or len(demos) < 2:
-        return demos, None
-    return demos.split(1 - validation, seed)
 
 
 def identity_of(policy: Policy, settings: TrainSettings, source: Mapping[str, Any], seed: int) -> dict[str, Any]:

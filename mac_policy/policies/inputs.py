@@ -45,9 +45,9 @@ def commanded(command: ArrayLike | None, mask: ArrayLike | None, n: int, space: 
     with np.errstate(over="ignore"):
         values = fitted("command", np.asarray(command, dtype=space.dtype), n, space)
     held = truths("mask", mask, n, space)
-    inside = (values >= space.low) & (values <= space.high)
-    bad = held & ~inside
-    if bad.any() and (bad := bad & ~_nearly(values, space)).any():
+    bad = held & ~((values >= space.low) & (values <= space.high))
+    # The bounds of an environment may differ from the policy's by a rounding error.
+    if bad.any() and (bad := bad & ~np.isclose(values, np.clip(values, space.low, space.high))).any():
         row, dim = np.argwhere(bad)[0]
         if np.isnan(values[row, dim]):
             raise ValueError(f"command[{dim}] is NaN where the mask is true")
@@ -56,12 +56,6 @@ def commanded(command: ArrayLike | None, mask: ArrayLike | None, n: int, space: 
             f"[{space.low[dim]}, {space.high[dim]}]: clip the command first, as ActionFilter does"
         )
     return Commanded(values, held)
-
-
-def _nearly(values: NDArray[Any], space: spaces.Box) -> NDArray[np.bool_]:
-    """Values outside the space by a rounding error: environments' bounds may differ by that from the policy's."""
-    near: NDArray[np.bool_] = np.isclose(values, np.clip(values, space.low, space.high))
-    return near
 
 
 def truths(name: str, mask: ArrayLike, n: int, space: spaces.Box) -> NDArray[np.bool_]:

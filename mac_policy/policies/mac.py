@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.core.factorization import MaskTuned
+from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
@@ -89,17 +90,13 @@ class MAC(Policy):
         """For the central 50% and 90% intervals: the share of values inside, for each variable (variables,)."""
         context = self.normalizer.observations(observations).flatten(1)
         x = self.normalizer.actions(actions).flatten(1)
-        level, asked = self._levels(context, x)
-        asked = (asked & inside[..., None].expand_as(actions).flatten(1)).double()
+        draws = self.model.asking.draw(self.factorization, len(x), torch.Generator().manual_seed(0)).to(x.device)
+        level = decoding.cdf(self.model.answers(x, draws, context), x)
+        asked = ((draws.weights > 0) & inside[..., None].expand_as(actions).flatten(1)).double()
         return {
             percent: ((((level - 0.5).abs() <= percent / 200) * asked).sum(0) / asked.sum(0)).cpu().numpy()
             for percent in (50, 90)
         }
-
-    def _levels(self, context: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """P(X <= x) for each variable given drawn evidence, and where it is queried. (B, variables) each"""
-        draws = self.model.asking.draw(self.factorization, len(x), torch.Generator().manual_seed(0)).to(x.device)
-        return decoding.cdf(self.model.answers(x, draws, context), x), draws.weights > 0
 
     # ---- acting ----
 
@@ -114,30 +111,21 @@ class MAC(Policy):
         elif noise is not None:
             noise = noise.flatten(0, 1)
         path = decoding.Path(self._dims[: s.execute * self.action_dim], *self.normalizer.bounds(s.horizon))
-        if len(context) == count == 1 and context.device.type == "cpu":
-            row = self._fill_row(context, values, given, path, how, noise)
-            if row is not None:
-                return torch.from_numpy(row)[None]
+        is_single = len(context) == count == 1 and context.device.type == "cpu"
+        if is_single and isinstance(self.head, GaussianMixture) and (reader := self._reader(context)) is not None:
+            return torch.from_numpy(quick_trunk.fill_one(reader, self.head, values, given, path, how, noise))[None]
         if count == 1:
             return decoding.fill(self.model, context, values, given, path, how, noise)[0]
         return self._best(context, values, given, path, how, noise, request.previous)
 
-    def _fill_row(
-        self,
-        context: Tensor,
-        values: Tensor,
-        given: Tensor,
-        path: decoding.Path,
-        how: decoding.How,
-        noise: Tensor | None,
-    ) -> NDArray[np.float32] | None:
-        """(variables,) values of a single row on the CPU, by the quick form for the network; None without one."""
-        network = self.model.network
-        for quick in (quick_trunk, quick_path):
-            if quick.suits(network, self.head) and (encoded := network.encode(context)) is not None:
-                row: NDArray[np.float32] = quick.fill_one(network, self.head, encoded, values, given, path, how, noise)
-                return row
-        return None
+    def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
+        """The quick form of the network for a single row on the CPU, if there is one."""
+        network, encoded = self.model.network, self.model.network.encode(context)
+        if encoded is None:
+            return None
+        if quick_trunk.suits(network):
+            return quick_trunk.Query(network, encoded)
+        return quick_path.Walk(network, encoded) if quick_path.suits(network) else None
 
     def _best(
         self,

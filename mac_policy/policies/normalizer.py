@@ -59,10 +59,10 @@ class Normalizer(nn.Module):
             getattr(normalizer, f"{name}_std").copy_(torch.from_numpy(np.maximum(flat.std(0), min_std)))
         low, high = observations.min(0).astype(np.float64), observations.max(0).astype(np.float64)
         slack = MARGIN * (high - low)
-        normalizer.observation_low.copy_(torch.from_numpy(low - slack))
-        normalizer.observation_high.copy_(torch.from_numpy(high + slack))
-        normalizer.action_low.copy_(torch.from_numpy(np.asarray(spaces.action.low)))
-        normalizer.action_high.copy_(torch.from_numpy(np.asarray(spaces.action.high)))
+        bounds = (("observation", low - slack, high + slack), ("action", spaces.action.low, spaces.action.high))
+        for name, lowest, highest in bounds:
+            getattr(normalizer, f"{name}_low").copy_(torch.from_numpy(np.asarray(lowest)))
+            getattr(normalizer, f"{name}_high").copy_(torch.from_numpy(np.asarray(highest)))
         return normalizer
 
     def observations(self, values: Tensor) -> Tensor:
@@ -82,17 +82,7 @@ class Normalizer(nn.Module):
         """(..., act) normalised -> units of the action space, not clipped to its bounds."""
         return values * self.action_std + self.action_mean
 
-    @property
-    def low(self) -> Tensor:
-        """(act,): the action space's lower bound in normalised units."""
-        return self.actions(self.action_low)
-
-    @property
-    def high(self) -> Tensor:
-        """(act,): the action space's upper bound in normalised units."""
-        return self.actions(self.action_high)
-
     def bounds(self, horizon: int = 1) -> tuple[Tensor, Tensor]:
-        """`low` and `high` for every step of a chunk, (horizon * act,) each."""
-        low, high = self.low, self.high
+        """The action space's bounds in normalised units for every step of a chunk, (horizon * act,) each."""
+        low, high = self.actions(self.action_low), self.actions(self.action_high)
         return (low, high) if horizon == 1 else (low.repeat(horizon), high.repeat(horizon))

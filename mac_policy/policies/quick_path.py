@@ -12,19 +12,16 @@ import numpy as np
 from scipy.special import ndtr
 from torch import Tensor, nn
 
-from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.networks import Network, PathTransformer
-from mac_policy.policies.decoding import How, Path
-from mac_policy.policies.quick_trunk import Array, as_array, kept_weights, mixture, pick
+from mac_policy.policies.quick_trunk import Array, as_array, kept_weights
 
 EPS = 1e-5  # of layer norms
 
 
-def suits(network: Network, head: Head) -> TypeGuard[PathTransformer]:
-    """Whether `fill_one` can answer for this model."""
+def suits(network: Network) -> TypeGuard[PathTransformer]:
+    """Whether `Walk` can read this network."""
     return (
         isinstance(network, PathTransformer)
-        and isinstance(head, GaussianMixture)
         and isinstance(network.value, nn.Sequential)
         and network.context_as == "added"
         and network.free
@@ -62,16 +59,25 @@ class Weights:
 
 
 class Walk:
-    """A row's keys and values (layers, heads, room, size), of which `used` columns are filled."""
+    """A `Reader` of a path network: the row's keys and values (layers, heads, variables, size), of which `used` columns
+    are filled, and the values that are not read yet."""
 
-    def __init__(self, weights: Weights, encoded: Array, room: int) -> None:
-        self.weights, self.encoded = weights, encoded
-        self.none = len(weights.position) - 1
-        width = len(encoded)
-        self.size = width // weights.heads
-        self.keys = np.empty((len(weights.layers), weights.heads, room, self.size), np.float32)
+    def __init__(self, network: PathTransformer, encoded: Tensor) -> None:
+        self.weights, self.encoded = kept_weights(Weights, network), as_array(encoded[0])
+        self.none, self.used = len(self.weights.position) - 1, 0
+        self.size = len(self.encoded) // self.weights.heads
+        self.keys = np.empty((len(self.weights.layers), self.weights.heads, self.none, self.size), np.float32)
         self.values = np.empty_like(self.keys)
-        self.used = 0
+        self.unread: list[tuple[int, float]] = []
+
+    def see(self, variable: int, value: float) -> None:
+        self.unread.append((variable, value))
+
+    def params(self, variable: int) -> Array:
+        unread, self.unread = self.unread, []
+        if self.used:
+            return self.step(*unread[0], variable)
+        return self.begin([place for place, _ in unread], [value for _, value in unread], variable)
 
     def begin(self, given: list[int], values: list[float], target: int) -> Array:
         """Reads what is given, together with the token that carries no value; (P,) parameters of `target`."""
@@ -150,34 +156,6 @@ class Walk:
         x += hidden @ layer.down.T
         x += layer.down_bias
         return x
-
-
-def fill_one(
-    network: PathTransformer,
-    head: GaussianMixture,
-    encoded: Tensor,
-    values: Tensor,
-    given: Tensor,
-    path: Path,
-    how: How,
-    noise: Tensor | None,
-) -> Array:
-    """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
-    x, seen = values[0].tolist(), given[0].tolist()
-    low, high = path.low.tolist(), path.high.tolist()
-    kicks = None if noise is None else noise[0].numpy()
-    spread = as_array(head.spread)
-    held = [variable for variable, is_held in enumerate(seen) if is_held]
-    asked = [variable for variable in path.dims if not seen[variable]]
-    walk = Walk(kept_weights(Weights, network), as_array(encoded[0]), len(held) + len(asked))
-    for place, variable in enumerate(asked):
-        if place:
-            params = walk.step(asked[place - 1], x[asked[place - 1]], variable)
-        else:
-            params = walk.begin(held, [x[i] for i in held], variable)
-        kick = None if kicks is None else kicks[variable]
-        x[variable] = min(max(pick(*mixture(params, spread, head), how, kick), low[variable]), high[variable])
-    return np.array(x, dtype=np.float32)
 
 
 def linear(module: nn.Module) -> list[nn.Linear]:

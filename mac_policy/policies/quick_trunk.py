@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mac_policy.core.heads import GaussianMixture, Head
+from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.heads.continuous import MAX_LOG_STD
 from mac_policy.core.networks import Network, PathTransformer, TrunkQuery
 from mac_policy.policies.decoding import How, Path
@@ -25,11 +25,10 @@ SQRT_HALF = math.sqrt(0.5)
 W = TypeVar("W")
 
 
-def suits(network: Network, head: Head) -> TypeGuard[TrunkQuery]:
-    """Whether `fill_one` can answer for this model."""
+def suits(network: Network) -> TypeGuard[TrunkQuery]:
+    """Whether `Query` can read this network."""
     return (
         isinstance(network, TrunkQuery)
-        and isinstance(head, GaussianMixture)
         and network.step is None
         and network.mode is None
         and all(isinstance(layer, (nn.Linear, nn.ReLU)) for layer in network.query)
@@ -63,21 +62,30 @@ def kept_weights(arrays: Callable[[Any], W], network: TrunkQuery | PathTransform
     return found
 
 
-class Query:
-    """The query network along one path; `sum` is its first layer before the ReLU, kept up to date."""
-
-    def __init__(self, weights: Weights, encoded: Array) -> None:
-        self.weights = weights
-        self.sum = weights.context @ encoded
-        self.sum += weights.bias
+class Reader(Protocol):
+    """A network along one path of a single row."""
 
     def see(self, variable: int, value: float) -> None:
         """Add a dimension to the evidence."""
+
+    def params(self, variable: int) -> Array:
+        """(P,) parameters of one dimension's conditional."""
+        ...
+
+
+class Query:
+    """A `Reader` of the query network; `sum` is its first layer before the ReLU, kept up to date."""
+
+    def __init__(self, network: TrunkQuery, encoded: Tensor) -> None:
+        self.weights = kept_weights(Weights, network)
+        self.sum = self.weights.context @ as_array(encoded[0])
+        self.sum += self.weights.bias
+
+    def see(self, variable: int, value: float) -> None:
         self.sum += value * self.weights.values[variable]
         self.sum += self.weights.bits[variable]
 
     def params(self, variable: int) -> Array:
-        """(P,) parameters of one dimension's conditional."""
         hidden = np.maximum(self.sum, 0.0)
         for weight, bias in self.weights.hidden:
             hidden = weight @ hidden
@@ -89,9 +97,8 @@ class Query:
 
 
 def fill_one(
-    network: TrunkQuery,
+    reader: Reader,
     head: GaussianMixture,
-    encoded: Tensor,
     values: Tensor,
     given: Tensor,
     path: Path,
@@ -99,21 +106,20 @@ def fill_one(
     noise: Tensor | None,
 ) -> Array:
     """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
-    query = Query(kept_weights(Weights, network), as_array(encoded[0]))
     x, seen = values[0].tolist(), given[0].tolist()
     low, high = path.low.tolist(), path.high.tolist()
     kicks = None if noise is None else noise[0].numpy()
     spread = as_array(head.spread)
     for variable, held in enumerate(seen):
         if held:
-            query.see(variable, x[variable])
+            reader.see(variable, x[variable])
     for variable in path.dims:
         if seen[variable]:
             continue
-        logits, means, log_stds = mixture(query.params(variable), spread, head)
+        logits, means, log_stds = mixture(reader.params(variable), spread, head)
         value = pick(logits, means, log_stds, how, None if kicks is None else kicks[variable])
         x[variable] = min(max(value, low[variable]), high[variable])
-        query.see(variable, x[variable])
+        reader.see(variable, x[variable])
     return np.array(x, dtype=np.float32)
 
 

@@ -51,14 +51,6 @@ def box_from_json(data: Mapping[str, Any]) -> spaces.Box:
     return spaces.Box(bound(data["low"], -np.inf), bound(data["high"], np.inf), tuple(data["shape"]), dtype)
 
 
-def spaces_to_json(both: Spaces) -> dict[str, Any]:
-    return {"observation": box_to_json(both.observation), "action": box_to_json(both.action)}
-
-
-def spaces_from_json(data: Mapping[str, Any]) -> Spaces:
-    return Spaces.of(box_from_json(data["observation"]), box_from_json(data["action"]))
-
-
 def check_same(have: Spaces, want: Spaces) -> None:
     """ValueError that names the space in which a policy and an environment differ.
 

@@ -6,7 +6,7 @@ import atexit
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,43 +14,11 @@ from torch import Tensor, nn
 from mac_policy.training.settings import TrainSettings
 
 
-class Fabric(Protocol):
-    """The part of Lightning Fabric's interface that training and evaluation use."""
+class Fabric:
+    """One process on a CPU, with torch alone: the part of Lightning Fabric's interface that training and evaluation
+    use, so that `lightning_fabric.Fabric` can take its place. Both train the same weights, bit by bit.
 
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def world_size(self) -> int: ...
-
-    @property
-    def global_rank(self) -> int: ...
-
-    @property
-    def is_global_zero(self) -> bool: ...
-
-    def setup(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> Any: ...
-
-    def backward(self, tensor: Tensor) -> None: ...
-
-    def clip_gradients(self, module: Any, optimizer: Any, *, max_norm: float, error_if_nonfinite: bool) -> Any: ...
-
-    def all_reduce(self, data: Tensor, *, reduce_op: str = "mean") -> Any: ...
-
-    def broadcast(self, obj: Any) -> Any: ...
-
-    def barrier(self) -> None: ...
-
-    def autocast(self) -> AbstractContextManager[Any]: ...
-
-    def rank_zero_first(self) -> AbstractContextManager[Any]: ...
-
-
-class OneProcess:
-    """One process on a CPU, with torch alone. A training has the same weights as with Lightning Fabric, bit by bit.
-
-    >>> from mac_policy.training.fabric import OneProcess
-    >>> OneProcess().world_size
+    >>> Fabric().world_size
     1
     """
 
@@ -115,9 +83,9 @@ def _to_bfloat16(data: Any) -> Any:
 
 
 def make_fabric(settings: TrainSettings) -> Fabric:
-    """`OneProcess` for one process on a CPU; otherwise Lightning Fabric, with its processes launched."""
+    """`Fabric` for one process on a CPU; otherwise Lightning Fabric, with its processes launched."""
     if (settings.devices, settings.nodes, settings.strategy) == (1, 1, "auto") and on_cpu(settings.accelerator):
-        return OneProcess(bf16=settings.fabric_precision() == "bf16-mixed")
+        return Fabric(bf16=settings.fabric_precision() == "bf16-mixed")
     if find_spec("lightning_fabric") is None:
         raise ValueError(
             f"accelerator={settings.accelerator!r}, devices={settings.devices!r}, nodes={settings.nodes}, "
@@ -126,16 +94,17 @@ def make_fabric(settings: TrainSettings) -> Fabric:
         )
     from lightning_fabric import Fabric as LightningFabric
 
-    fabric = LightningFabric(
+    launched: Any = LightningFabric(
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
         strategy=settings.strategy,
         precision=settings.fabric_precision(),
     )
-    fabric.launch()
-    if fabric.world_size > 1:
+    launched.launch()
+    if launched.world_size > 1:
         atexit.register(leave_group)
+    fabric: Fabric = launched
     return fabric
 
 

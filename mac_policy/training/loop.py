@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.training.fabric import Fabric
-from mac_policy.training.optimizer import averaged_copy, make_optimizer, rate, update_average
+from mac_policy.training.optimizer import make_optimizer, rate, update_average
 from mac_policy.training.progress import Reporter
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import Shuffle, stream
@@ -60,7 +60,7 @@ class Loop(ABC, Generic[Model]):
         self.shuffle = Shuffle(rows, settings.batch_size, seed)
         self.optimizer = make_optimizer(model, settings)
         self.module, self.wrapped = fabric.setup(model, self.optimizer)
-        self.average: Model = averaged_copy(model) if settings.ema else model
+        self.average: Model = copy.deepcopy(model).requires_grad_(False).eval() if settings.ema else model
         self.step, self.seconds, self.best, self.stale = 0, 0.0, math.inf, 0
         self.rows: list[dict[str, float]] = []
         self.running = torch.zeros((), dtype=torch.float64, device=fabric.device)
@@ -171,14 +171,10 @@ class Loop(ABC, Generic[Model]):
         self.running.zero_()
         row |= self.validate()
         if "validation_loss" in row:
-            self._compare(row["validation_loss"])
+            self.stale += 1
+            if row["validation_loss"] < self.best:
+                self.best, self.stale = row["validation_loss"], 0
+                self.keep_best()
         self.rows.append(row)
         self.after_validation(reporter)
         return row
-
-    def _compare(self, loss: float) -> None:
-        better = loss < self.best
-        self.stale = 0 if better else self.stale + 1
-        if better:
-            self.best = loss
-            self.keep_best()

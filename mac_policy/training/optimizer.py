@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from typing import TypeVar
-
 import torch
 from torch import nn
 
 from mac_policy.training.settings import TrainSettings
-
-Module = TypeVar("Module", bound=nn.Module)
 
 
 def make_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -33,11 +28,6 @@ def rate(step: int, total: int, warmup: float, schedule: str) -> float:
     if schedule == "linear":
         return float(1 - progress)
     return float(0.5 * (1 + torch.cos(torch.pi * progress)))
-
-
-def averaged_copy(module: Module) -> Module:
-    """A copy that holds the average, without gradients."""
-    return copy.deepcopy(module).requires_grad_(False).eval()
 
 
 @torch.no_grad()

@@ -25,9 +25,8 @@ from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
-from mac_policy.policies.checkpoint import save_policy
+from mac_policy.policies.checkpoint import SavedPolicy, save_policy
 from mac_policy.policies.registry import make_policy
-from mac_policy.policies.saved import SavedPolicy
 from mac_policy.policies.spaces import Spaces
 from mac_policy.tasks import TASKS, MinariTask, TaskEnvironment
 from mac_policy.tasks.replay import film, play, save_film

@@ -11,8 +11,7 @@ from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.group import Job, run_job
 from mac_policy.evaluation.rollout import outdated, roll_out
 from mac_policy.operators.simple import PolicyOperator
-from mac_policy.policies.checkpoint import load_policy
-from mac_policy.policies.saved import SavedPolicy
+from mac_policy.policies.checkpoint import SavedPolicy, load_policy
 from tests.evaluation.fork_runs import FORK, operator, rollout, save_all, save_run, teams
 
 QUIET = Console(quiet=True)

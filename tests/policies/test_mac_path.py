@@ -6,7 +6,7 @@ import torch
 
 from mac_policy.core import TrainingQueries
 from mac_policy.core.networks import PathNetwork
-from mac_policy.policies import decoding, quick_path
+from mac_policy.policies import decoding, quick_path, quick_trunk
 from mac_policy.policies.quick_path import normed, normed_rows
 from tests.policies.conftest import ACTION, OBSERVATION, SPACES, batch, make
 from tests.policies.test_mac import rows, with_noise
@@ -50,7 +50,7 @@ def test_the_density_of_one_dim_integrates_to_one():
 def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
     policy = rough(make("mac_path", decode=decode, order=[1, 2, 0], query_depth=3))
     network, generator = policy.model.network, torch.Generator().manual_seed(0)
-    assert quick_path.suits(network, policy.head)
+    assert quick_path.suits(network)
     path = decoding.Path([1, 2, 0], *policy.normalizer.bounds())
     how = decoding.How(decode, temperature)
     for _ in range(10):
@@ -61,7 +61,8 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
         values = values.clamp(*policy.normalizer.bounds()) * given
         with torch.inference_mode():
             general, _ = decoding.fill(policy.model, context, values, given, path, how, noise)
-            short = quick_path.fill_one(network, policy.head, network.trunk(context), values, given, path, how, noise)
+            walk = quick_path.Walk(network, network.trunk(context))
+            short = quick_trunk.fill_one(walk, policy.head, values, given, path, how, noise)
         np.testing.assert_allclose(general[0], short, atol=3e-5)
 
 

@@ -8,7 +8,7 @@ from mac_policy.rows.likelihoods.queries import EvaluationSettings
 from mac_policy.rows.likelihoods.training import ArmRun, Budget
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build
-from mac_policy.training.fabric import OneProcess
+from mac_policy.training.fabric import Fabric
 from mac_policy.training.settings import TrainSettings
 
 N, LEVELS = 6, 3
@@ -76,7 +76,7 @@ def compare(folder, arms=("ardm", "mac"), seeds=(0, 1), rows=None, head=None, **
 
 
 def one_process():
-    return OneProcess()
+    return Fabric()
 
 
 def spec(arm="mac", head=None, network=None, rows=None, **settings):

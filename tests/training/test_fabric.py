@@ -9,7 +9,7 @@ from lightning_fabric import Fabric
 
 from mac_policy.policies.fit import train
 from mac_policy.training import fabric as fabrics
-from mac_policy.training.fabric import OneProcess, make_fabric
+from mac_policy.training.fabric import make_fabric
 from mac_policy.training.metrics import write_curve
 from mac_policy.training.progress import Reporter
 from tests.training.helpers import demonstrations, quickly, same, small
@@ -47,7 +47,7 @@ def test_lightning_is_for_all_but_one_process_on_a_cpu(monkeypatch, settings, on
     monkeypatch.setattr(fabrics.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(fabrics, "find_spec", lambda name: None)
     if one:
-        assert isinstance(make_fabric(quickly(**settings)), OneProcess)
+        assert isinstance(make_fabric(quickly(**settings)), fabrics.Fabric)
     else:
         with pytest.raises(ValueError, match="need the package lightning-fabric"):
             make_fabric(quickly(**settings))
