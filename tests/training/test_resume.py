@@ -193,7 +193,7 @@ def test_a_table_that_cannot_be_written_does_not_stop_the_run(tmp_path, monkeypa
 
 
 def test_a_validation_that_is_no_number_leaves_plain_json(tmp_path, monkeypatch):
-    monkeypatch.setattr(loop.Trainer, "validate", lambda *_: {"validation_loss": math.nan})
+    monkeypatch.setattr(Trainer, "validate", lambda *_: {"validation_loss": math.nan})
     train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
 
     def refuse(name):
