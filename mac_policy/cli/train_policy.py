@@ -22,7 +22,6 @@ from mac_policy.policies.spaces import Spaces
 from mac_policy.tasks import Task
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.loop import TrainingDiverged
-from mac_policy.training.metrics import check_tensorboard
 from mac_policy.training.settings import TrainSettings
 
 
@@ -56,8 +55,6 @@ def check(config: dict[str, Any]) -> tuple[Options, TrainSettings]:
     """The options and the settings of training; a mistake shows before anything is fetched or recorded."""
     options = options_of(Options, config)
     settings = from_mapping(TrainSettings, config["training"], "training settings")
-    if settings.tensorboard:
-        check_tensorboard()
     for kind in options.train:
         check_choice("policy in train", kind, POLICIES)
         if kind not in config:

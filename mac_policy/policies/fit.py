@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.demonstrations.demonstrations import Demonstrations
@@ -19,7 +20,7 @@ from mac_policy.policies import checkpoint
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.recovery import Recovery
-from mac_policy.policies.training_data import Batch, TrainingData
+from mac_policy.policies.settings import PolicySettings
 from mac_policy.training import metrics
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.run import Run
@@ -28,6 +29,35 @@ from mac_policy.training.streams import stream
 
 CALIBRATION, CURVE = "calibration.json", "curve.png"
 HELD_OUT_ROWS = 2048  # measured in a validation
+
+
+class Batch(NamedTuple):
+    """What a policy's `forward` takes, before its draws."""
+
+    observations: Tensor  # (B, history, obs)
+    actions: Tensor  # (B, horizon, act)
+    inside: Tensor  # (B, horizon) False beyond an episode's end
+
+
+class TrainingData(NamedTuple):
+    """Flat rows and the windows into them."""
+
+    observations: Tensor  # (S, obs)
+    actions: Tensor  # (S, act)
+    history: Tensor  # (S, history) rows
+    horizon: Tensor  # (S, horizon) rows
+    inside: Tensor  # (S, horizon)
+
+    @staticmethod
+    def of(demos: Demonstrations, settings: PolicySettings, device: torch.device) -> TrainingData:
+        windows = demos.windows(settings.history, settings.horizon)
+        arrays = (demos.observations, demos.actions, windows.history, windows.horizon, windows.inside)
+        return TrainingData(*(torch.from_numpy(array).to(device) for array in arrays))
+
+    def batch(self, rows: Tensor) -> Batch:
+        """The windows of the given rows (B,)."""
+        ahead = self.horizon[rows]
+        return Batch(self.observations[self.history[rows]], self.actions[ahead], self.inside[rows])
 
 
 class TrainResult(NamedTuple):
@@ -90,11 +120,9 @@ class Trainer(Run[Policy]):
         policy.normalizer = Normalizer.fit(policy.spaces, train_demos.observations, train_demos.actions)
         if policy.settings.displacement:
             policy.recovery = Recovery.fit(train_demos.observations, train_demos.actions, train_demos.episode_index)
-        window = (policy.settings.history, policy.settings.horizon)
-        data = TrainingData.of(train_demos, *window)
         super().__init__(
             policy,
-            len(data),
+            train_demos.steps,
             settings,
             folder,
             name=policy.kind,
@@ -103,13 +131,11 @@ class Trainer(Run[Policy]):
             fabric=fabric,
             quiet=quiet,
         )
-        self.policy = policy
-        self.data = data.to(fabric.device)
+        self.data = TrainingData.of(train_demos, policy.settings, fabric.device)
         self.held_out: Batch | None = None
         if held_out is not None:
-            rows = TrainingData.of(held_out, *window).to(fabric.device)
-            some = torch.randperm(len(rows), generator=stream(seed, "held-out rows"))[:HELD_OUT_ROWS]
-            self.held_out = rows.batch(some.to(fabric.device))
+            rows = torch.randperm(held_out.steps, generator=stream(seed, "held-out rows"))[:HELD_OUT_ROWS]
+            self.held_out = TrainingData.of(held_out, policy.settings, fabric.device).batch(rows.to(fabric.device))
 
     def run(self, resume: bool = True) -> TrainResult:
         """Train to the end, or load what was finished before."""
@@ -120,7 +146,7 @@ class Trainer(Run[Policy]):
 
     def inputs(self, step: int) -> tuple[Any, ...]:
         """This process's share of a step's rows and of its random numbers, drawn for the batch of all processes."""
-        draws = self.policy.draw(self.settings.batch_size, stream(self.seed, "draws", step))
+        draws = self.model.draw(self.settings.batch_size, stream(self.seed, "draws", step))
         batch = self.data.batch(self.shuffle.batch(step)[self.share].to(self.fabric.device))
         return (*batch, draws.rows(self.share).to(self.fabric.device))
 
@@ -151,7 +177,7 @@ class Trainer(Run[Policy]):
         if shares:
             plain = {name: [None if math.isnan(x) else round(float(x), 4) for x in row] for name, row in shares.items()}
             atomic.write_text(self.folder / CALIBRATION, json.dumps(plain, indent=2) + "\n")
-        metrics.write_curve(self.folder / CURVE, self.rows, f"{self.policy.kind}, seed {self.seed}")
+        metrics.write_curve(self.folder / CURVE, self.rows, f"{self.model.kind}, seed {self.seed}")
 
     def write_model(self, facts: Mapping[str, Any]) -> None:
         said = {k: v for k, v in self.identity.items() if k not in ("policy", "settings", "sha256")}
@@ -161,7 +187,10 @@ class Trainer(Run[Policy]):
         if not (self.folder / checkpoint.CONFIG).exists():
             return None
         config = checkpoint.read_config(self.folder)
-        return config["training"], identity_in(config)
+        facts = config["training"]
+        identity = {"sha256": config["dataset"].get("sha256"), "seed": facts.get("seed")}
+        identity |= {"policy": config["policy"], "settings": config["settings"], "training": facts.get("training")}
+        return facts, identity
 
 
 def identity_of(policy: Policy, settings: TrainSettings, source: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -178,15 +207,3 @@ def identity_of(policy: Policy, settings: TrainSettings, source: Mapping[str, An
         )
     )
     return found
-
-
-def identity_in(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity of the run that wrote a policy's config.json."""
-    facts = config["training"]
-    return {
-        "policy": config["policy"],
-        "settings": config["settings"],
-        "training": facts.get("training"),
-        "sha256": config["dataset"].get("sha256"),
-        "seed": facts.get("seed"),
-    }

@@ -16,7 +16,7 @@ from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinali
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
 from mac_policy.policies import decoding, inputs, quick_path, quick_trunk
-from mac_policy.policies.mac_settings import MACPaperSettings, MACPathSettings, MACSettings
+from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
 from mac_policy.policies.operator_masks import operator_masks, path_order
 from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
@@ -41,7 +41,7 @@ class MAC(Policy):
 
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
-        self.head = settings.make_head()
+        self.head = HEADS[settings.head](settings)
         network = settings.make_network(self.head, self.variables, settings.history * self.observation_dim)
         self.model = AnyOrderModel(network, self.head, validate=False)
         self.order = path_order(settings.order, self.action_dim, settings.horizon)
@@ -140,10 +140,8 @@ class MAC(Policy):
         """The likeliest of several samples, with a liking for the last action."""
         k, rows = self.settings.candidates, len(context)
 
-        def repeat(t: Tensor) -> Tensor:
-            return t.repeat_interleave(k, 0)
-
-        filled, score = decoding.fill(self.model, context, repeat(values), repeat(given), path, how, noise)
+        values, given = values.repeat_interleave(k, 0), given.repeat_interleave(k, 0)
+        filled, score = decoding.fill(self.model, context, values, given, path, how, noise)
         candidates, score = filled.unflatten(0, (rows, k)), score.unflatten(0, (rows, k))
         if previous is not None and self.settings.stickiness:
             change = (candidates[..., : self.action_dim] - previous[:, None]).square().sum(-1)

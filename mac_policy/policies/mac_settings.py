@@ -87,23 +87,17 @@ class MACSettings(PolicySettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if NETWORKS[self.network][0].kind == "path":
-            self._check_for_paths()
-
-    def _check_for_paths(self) -> None:
-        if self.masks == "marginal":
+        is_path = NETWORKS[self.network][0].kind == "path"
+        if is_path and self.masks == "marginal":
             raise ValueError(
                 f"masks='marginal' trains on queries with nothing given, and a {self.network} would not learn to read "
                 "what an operator holds: use masks='conditional' or 'both'"
             )
-        if self.weights != "parallel" or not self.reweighting:
+        if is_path and (self.weights != "parallel" or not self.reweighting):
             raise ValueError(
                 f"weights and reweighting correct the parallel training of unseen dims, which a {self.network} does "
                 f"not do: leave them as they are, got weights={self.weights!r}, reweighting={self.reweighting!r}"
             )
-
-    def make_head(self) -> Head:
-        return HEADS[self.head](self)
 
     def make_network(self, head: Head, num_variables: int, context_dim: int) -> Network:
         """An untrained network for this head; the sizes are those of the settings."""

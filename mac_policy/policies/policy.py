@@ -115,8 +115,7 @@ class Policy(nn.Module, ABC):
             observations, actions = self.recovery.displace(
                 observations, actions, draws.displacement, self.settings.recovery_steps
             )
-            space = self.normalizer
-            actions = actions.clamp(space.action_low, space.action_high)
+            actions = actions.clamp(self.normalizer.action_low, self.normalizer.action_high)
         context = self.normalizer.observations(observations).flatten(1)
         if draws.observation_noise is not None:
             context = context + self.settings.observation_noise * draws.observation_noise
@@ -156,8 +155,7 @@ class Policy(nn.Module, ABC):
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
         held = inputs.commanded(command, mask, len(observations), self.spaces.action)
-        request = Request(deterministic, temperature, generator or self._generator)
-        plan = self._plan(observations, held, request)
+        plan = self._plan(observations, held, Request(deterministic, temperature, generator or self._generator))
         action = self._merge(plan[:, 0], held)
         return action[0] if single else action
 
@@ -268,8 +266,8 @@ class Policy(nn.Module, ABC):
                 np.copyto(
                     evidence[:, : self.action_dim], (held.command - mean) / std, where=held.mask, casting="unsafe"
                 )
-            given = torch.from_numpy(seen).to(device)
-            plan = self.plan(context, torch.from_numpy(evidence).to(device), given, request)
+            values, given = torch.from_numpy(evidence).to(device), torch.from_numpy(seen).to(device)
+            plan = self.plan(context, values, given, request)
             actions = self.normalizer.denormalize(plan.float().unflatten(1, (h, self.action_dim)))
         return actions.cpu().numpy()
 

@@ -33,22 +33,18 @@ class Spaces(NamedTuple):
 
 def box_to_json(box: spaces.Box) -> dict[str, Any]:
     """Shape, dtype and bounds; infinite bounds become null."""
-
-    def bound(values: np.ndarray) -> list[float | None]:
-        return [float(v) if np.isfinite(v) else None for v in values.ravel()]
-
-    return {"shape": list(box.shape), "dtype": str(box.dtype), "low": bound(box.low), "high": bound(box.high)}
+    low, high = ([float(v) if np.isfinite(v) else None for v in values.ravel()] for values in (box.low, box.high))
+    return {"shape": list(box.shape), "dtype": str(box.dtype), "low": low, "high": high}
 
 
 def box_from_json(data: Mapping[str, Any]) -> spaces.Box:
     """The inverse of `box_to_json`."""
-    dtype = np.dtype(data["dtype"]).type
-
-    def bound(values: list[float | None], infinite: float) -> np.ndarray:
-        filled = [infinite if v is None else v for v in values]
-        return np.reshape(np.array(filled, dtype=dtype), data["shape"])
-
-    return spaces.Box(bound(data["low"], -np.inf), bound(data["high"], np.inf), tuple(data["shape"]), dtype)
+    dtype, shape = np.dtype(data["dtype"]).type, tuple(data["shape"])
+    low, high = (
+        np.array([infinite if v is None else v for v in data[name]], dtype).reshape(shape)
+        for name, infinite in (("low", -np.inf), ("high", np.inf))
+    )
+    return spaces.Box(low, high, shape, dtype)
 
 
 def check_same(have: Spaces, want: Spaces) -> None:

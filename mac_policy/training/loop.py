@@ -81,9 +81,6 @@ class Loop(ABC, Generic[Model]):
         """Keep the weights of `self.average`, the best so far."""
         self.best_weights = copy.deepcopy(self.average.state_dict())
 
-    def before_steps(self, reporter: Reporter) -> None:
-        """Called before the first step."""
-
     def after_validation(self, reporter: Reporter) -> None:
         """Called when a row of metrics has been added to `self.rows`."""
 
@@ -146,7 +143,8 @@ class Loop(ABC, Generic[Model]):
     def fit(self) -> None:
         """Train from `self.step` to the end. `self.average` is the finished model."""
         with Reporter(self.name, self.total, self.step, self.quiet) as reporter:
-            self.before_steps(reporter)
+            if self.step:
+                reporter.note(f"resumed {self.name} at step {self.step}")
             self._steps(reporter)
         if self.settings.weights == "best" and self.best_weights is not None:
             self.average.load_state_dict(self.best_weights)

@@ -53,12 +53,6 @@ def write_curve(path: Path, rows: Sequence[Row], title: str) -> None:
     atomic.write_figure(path, figure)
 
 
-def check_tensorboard() -> None:
-    """ValueError if the package tensorboard is missing."""
-    if find_spec("tensorboard") is None:
-        raise ValueError("tensorboard=true needs the package tensorboard: pip install tensorboard")
-
-
 def write_events(folder: Path, row: Row) -> None:
     """Write the row as TensorBoard events; needs the package tensorboard."""
     from torch.utils.tensorboard import SummaryWriter

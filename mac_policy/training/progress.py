@@ -20,7 +20,12 @@ class Reporter:
         self._first, self._begun = done, time.perf_counter()
         self._bar: Any = None
         if not quiet and sys.stdout.isatty() and find_spec("rich") is not None:
-            self._bar = _bar()
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            count = TextColumn("{task.completed}/{task.total} {task.fields[note]}")
+            self._bar = Progress(
+                TextColumn("{task.description}"), BarColumn(bar_width=24), count, TimeRemainingColumn()
+            )
             self._task = self._bar.add_task(title, total=total, completed=done, note="")
 
     def __enter__(self) -> Reporter:
@@ -55,14 +60,3 @@ class Reporter:
             self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
         elif not self.quiet:
             print(text, flush=True)
-
-
-def _bar() -> Any:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed}/{task.total} {task.fields[note]}"),
-        TimeRemainingColumn(),
-    )

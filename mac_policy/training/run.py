@@ -47,8 +47,6 @@ class Run(Loop[Model]):
         fabric: Fabric,
         quiet: bool = False,
     ) -> None:
-        if settings.tensorboard:
-            metrics.check_tensorboard()
         self.folder, self.identity, self.resumed_from = folder, dict(identity), 0
         self._saved = time.perf_counter()
         super().__init__(model, rows, settings, name=name, seed=seed, fabric=fabric, quiet=quiet)
@@ -86,10 +84,6 @@ class Run(Loop[Model]):
         self.fit()
         self._finish()
         return True
-
-    def before_steps(self, reporter: Reporter) -> None:
-        if self.resumed_from:
-            reporter.note(f"resumed {self.folder} at step {self.step}")
 
     def after_step(self, reporter: Reporter) -> None:
         if time.perf_counter() - self._saved >= self.settings.save_seconds:

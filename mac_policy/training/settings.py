@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -63,6 +64,8 @@ class TrainSettings(Settings):
         super().__post_init__()
         if (self.steps == 0) == (self.epochs == 0):
             raise ValueError(f"give either steps or epochs, got steps={self.steps} and epochs={self.epochs}")
+        if self.tensorboard and find_spec("tensorboard") is None:
+            raise ValueError("tensorboard=true needs the package tensorboard: pip install tensorboard")
 
     def identity(self) -> dict[str, Any]:
         """The settings that the trained weights depend on, as plain JSON."""

@@ -14,7 +14,7 @@ from envs.fork.operator import ForkExpert
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import load_policy, read_config
 from mac_policy.policies.fit import Trainer, train
-from mac_policy.training import metrics
+from mac_policy.training import settings
 from mac_policy.training.fabric import leave_group, make_fabric
 from mac_policy.training.loop import TrainingDiverged
 from mac_policy.training.optimizer import rate
@@ -88,7 +88,7 @@ def test_a_gradient_that_is_no_number_stops_too(tmp_path):
     trainer = Trainer(
         small("bc"), demonstrations(), settings, tmp_path, seed=0, fabric=make_fabric(settings), quiet=True
     )
-    next(trainer.policy.parameters()).register_hook(lambda gradient: gradient * torch.nan)
+    next(trainer.model.parameters()).register_hook(lambda gradient: gradient * torch.nan)
     with pytest.raises(TrainingDiverged, match=r"gradient at step 0 .* no checkpoint yet"):
         trainer.run()
 
@@ -130,7 +130,7 @@ def gradients(fabric, folder):
     settings = quickly(batch_size=64, steps=6, validations=1)
     trainer = Trainer(small("mac"), demonstrations(), settings, folder, seed=0, fabric=fabric, quiet=True)
     trainer.backward(0)
-    first = {name: p.grad.clone() for name, p in trainer.policy.named_parameters()}
+    first = {name: p.grad.clone() for name, p in trainer.model.named_parameters()}
     result = trainer.run()
     rank = fabric.global_rank
     losses = [row["loss"] for row in trainer.rows]
@@ -233,7 +233,7 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 def test_tensorboard_without_its_package_is_refused_before_anything_is_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(metrics, "find_spec", lambda name: None)
+    monkeypatch.setattr(settings, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install tensorboard"):
         train(small("bc"), demonstrations(), quickly(tensorboard=True), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from mac_policy.common import files as atomic
-from mac_policy.policies import fit as loop
 from mac_policy.policies.checkpoint import load_policy, read_config
 from mac_policy.policies.fit import Trainer, train
 from mac_policy.training import metrics, state
