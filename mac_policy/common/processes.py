@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -37,6 +38,7 @@ def map_processes(
     if workers <= 1:
         yield from map(function, items)
         return
+    pickle.dumps(function)  # raises here; in a worker pool the error could be followed by an endless wait
     context = multiprocessing.get_context("spawn")
     with _one_thread_each(), _interrupts_noted() as interrupted:
         pool = ProcessPoolExecutor(workers, context, _end_with_parent)

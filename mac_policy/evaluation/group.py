@@ -17,7 +17,7 @@ from mac_policy.filter.commands import usable_command
 from mac_policy.filter.filler import Filled, Filler
 from mac_policy.operators.operator import Command
 from mac_policy.policies.spaces import Spaces, check_same
-from mac_policy.tasks.task import Environment, TaskEnvironment
+from mac_policy.tasks.task import Environment, EnvironmentFactory
 
 if TYPE_CHECKING:
     from mac_policy.evaluation.rollout import Rollout
@@ -56,7 +56,7 @@ def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
 
 
 @functools.lru_cache(maxsize=1)
-def made_environments(make_env: TaskEnvironment, count: int) -> list[Environment]:
+def made_environments(make_env: EnvironmentFactory, count: int) -> list[Environment]:
     """Environments, reused from group to group since a simulator takes long to build."""
     return [make_env() for _ in range(count)]
 

@@ -26,7 +26,7 @@ from mac_policy.common.settings import Count, Natural, Settings
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
 from mac_policy.evaluation.group import Job, made_environments, run_job
 from mac_policy.evaluation.teams import Team
-from mac_policy.tasks.task import TaskEnvironment
+from mac_policy.tasks.task import EnvironmentFactory
 
 DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
 CODE = ("core", "policies", "operators", "filter", "evaluation.group", "evaluation.teams")
@@ -42,7 +42,7 @@ class Rollout(Settings):
     max_change: how far filled-in dims may move per step after the operator's subset has changed; None: no limit
     """
 
-    make_env: TaskEnvironment
+    make_env: EnvironmentFactory
     episodes: Count
     seed: Natural = 10_000
     together: Count = 10

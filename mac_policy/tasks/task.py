@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import gymnasium
 from gymnasium import spaces
@@ -163,6 +163,19 @@ class Task(Settings):
         return {"task": self.name, **{key: value for key, value in asdict(self).items() if key != "name"}} | {
             "code": self.code()
         }
+
+
+@runtime_checkable
+class EnvironmentFactory(Protocol):
+    """Makes environments for rollouts. Picklable, and equal to another factory that makes the same."""
+
+    def __call__(self) -> Environment: ...
+
+    def __hash__(self) -> int: ...
+
+    def identity(self) -> dict[str, Any]:
+        """Plain JSON: everything that an episode depends on besides its seed and the actions."""
+        ...
 
 
 @dataclass(frozen=True)

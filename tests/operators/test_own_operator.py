@@ -46,26 +46,26 @@ class Tremor(OperatorKind):
 
 
 @pytest.fixture
-def my_lab(tmp_path, monkeypatch):
-    (tmp_path / "my_lab").mkdir()
-    (tmp_path / "my_lab" / "operators.py").write_text(SOURCE)
+def operator_lab(tmp_path, monkeypatch):
+    (tmp_path / "operator_lab").mkdir()
+    (tmp_path / "operator_lab" / "operators.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("tremor", "my_lab.operators:Tremor"):
+    for name in ("tremor", "operator_lab.operators:Tremor"):
         OPERATORS._kinds.pop(name, None)
-    for name in [name for name in sys.modules if name.split(".")[0] == "my_lab"]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "operator_lab"]:
         del sys.modules[name]
 
 
-def test_it_is_made_by_name_and_can_be_spoiled(my_lab):
+def test_it_is_made_by_name_and_can_be_spoiled(operator_lab):
     dims = OperatorDims.parse(2, 3)
-    operator = make_operator("my_lab.operators:Tremor", dims, size=0.5)
+    operator = make_operator("operator_lab.operators:Tremor", dims, size=0.5)
     operator.reset(seeds=4)
     values, mask = operator([0.0])
     assert mask.tolist() == [True, True, False]
     assert 0.05 < np.abs(values).max() <= 0.5
     assert "tremor" in OPERATORS
-    spoiled = make_operator("laggy", dims, inner="my_lab.operators:Tremor", p=1.0)
+    spoiled = make_operator("laggy", dims, inner="operator_lab.operators:Tremor", p=1.0)
     spoiled.reset(seeds=4)
     np.testing.assert_array_equal(spoiled([0.0]).values, spoiled([0.0]).values)
     assert make_kind("laggy", {"inner": "tremor"}).describe().startswith("a tremor of 0.1, at each step")
@@ -73,14 +73,14 @@ def test_it_is_made_by_name_and_can_be_spoiled(my_lab):
         make_kind("tremor", {"sise": 1})
 
 
-def test_it_is_rolled_out_in_this_process_and_in_workers(my_lab):
-    choice = OperatorChoice(make_kind("my_lab.operators:Tremor", {"size": 0.2}), OperatorDims.parse(1, 2))
+def test_it_is_rolled_out_in_this_process_and_in_workers(operator_lab):
+    choice = OperatorChoice(make_kind("operator_lab.operators:Tremor", {"size": 0.2}), OperatorDims.parse(1, 2))
     team = Team(parse_arm("zeros").name, None, None, choice)
     assert choice.identity()["size"] == 0.2
     assert len(choice.identity()["code"]) == 64  # what it commands depends on its own code
     json.dumps(choice.identity())
     found = [
-        roll_out(rollout(4, 2), [team], EpisodeStore(my_lab / f"store{workers}"), workers=workers)["zeros"][None]
+        roll_out(rollout(4, 2), [team], EpisodeStore(operator_lab / f"store{workers}"), workers=workers)["zeros"][None]
         for workers in (1, 2)
     ]
     assert [r.reward for r in found[0]] == [r.reward for r in found[1]]
@@ -96,7 +96,7 @@ def test_kinds_are_plain_data(settings):
     assert kind != make_kind("laggy", {"inner": "zeros", "p": 0.5})
 
 
-def test_what_is_no_kind_of_operator_is_refused(my_lab):
+def test_what_is_no_kind_of_operator_is_refused(operator_lab):
     with pytest.raises(ValueError, match=r"must be a subclass of mac_policy\.OperatorKind, got <class 'int'>"):
         register_operator(int)
     with pytest.raises(ValueError, match="Nameless must define the class attribute 'name'"):
@@ -104,7 +104,7 @@ def test_what_is_no_kind_of_operator_is_refused(my_lab):
     with pytest.raises(ValueError, match="operator 'zeros' is registered already"):
         register_operator(type("Other", (OPERATORS["zeros"],), {}))
     with pytest.raises(ValueError, match="cannot be imported"):
-        make_operator("my_lab.operators:Tremble", OperatorDims.parse(1, 2))
+        make_operator("operator_lab.operators:Tremble", OperatorDims.parse(1, 2))
 
 
 def test_operators_need_no_evaluation_and_no_stable_baselines():

@@ -40,14 +40,14 @@ class Linear(Policy):
 
 
 @pytest.fixture
-def my_lab(tmp_path, monkeypatch):
-    (tmp_path / "my_lab").mkdir()
-    (tmp_path / "my_lab" / "policies.py").write_text(SOURCE)
+def policy_lab(tmp_path, monkeypatch):
+    (tmp_path / "policy_lab").mkdir()
+    (tmp_path / "policy_lab" / "policies.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("linear", "my_lab.policies:Linear"):
+    for name in ("linear", "policy_lab.policies:Linear"):
         POLICIES._kinds.pop(name, None)
-    for name in [name for name in sys.modules if name.split(".")[0] == "my_lab"]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "policy_lab"]:
         del sys.modules[name]
 
 
@@ -59,11 +59,11 @@ def fresh(code, *arguments):
     return done.stdout + done.stderr
 
 
-def test_it_is_made_trained_saved_and_loaded_by_who_registers_it(my_lab):
-    policy = make_policy("my_lab.policies:Linear", SPACES, {"bias": False})
+def test_it_is_made_trained_saved_and_loaded_by_who_registers_it(policy_lab):
+    policy = make_policy("policy_lab.policies:Linear", SPACES, {"bias": False})
     assert policy.kind == "linear"
     before = policy.network.weight.detach().clone()
-    trained = train(policy, demonstrations(4), quickly(steps=6), my_lab / "run", quiet=True)
+    trained = train(policy, demonstrations(4), quickly(steps=6), policy_lab / "run", quiet=True)
     assert (trained.policy.network.weight != before).any()
     assert load_policy(trained.folder).settings.bias is False  # its kind is registered in this process
     seen = np.zeros(SPACES.observation.shape, np.float32)
@@ -79,20 +79,20 @@ def test_it_is_made_trained_saved_and_loaded_by_who_registers_it(my_lab):
         import sys
         sys.path.insert(0, sys.argv[2])
         from mac_policy import load_policy, register_policy
-        from my_lab.policies import Linear
+        from policy_lab.policies import Linear
         register_policy(Linear)
         print(load_policy(sys.argv[1]).act([0.0] * int(sys.argv[3]), [0.25, 0.0], [True, False]).tolist())
         """,
         trained.folder,
-        my_lab,
+        policy_lab,
         len(seen),
     )
     assert loaded.strip() == str(expected)
 
 
-def test_loading_never_imports_what_a_file_names(my_lab):
+def test_loading_never_imports_what_a_file_names(policy_lab):
     folder = train(
-        make_policy("my_lab.policies:Linear", SPACES), demonstrations(4), quickly(steps=2), my_lab / "run",
+        make_policy("policy_lab.policies:Linear", SPACES), demonstrations(4), quickly(steps=2), policy_lab / "run",
         quiet=True,
     ).folder  # fmt: skip
     config = (folder / "config.json").read_text()
@@ -102,7 +102,7 @@ def test_loading_never_imports_what_a_file_names(my_lab):
     assert "json.tool" not in sys.modules
 
 
-def test_what_is_no_policy_is_refused(my_lab):
+def test_what_is_no_policy_is_refused(policy_lab):
     with pytest.raises(ValueError, match=r"must be a subclass of mac_policy\.Policy, got <class 'dict'>"):
         register_policy(dict)
     with pytest.raises(ValueError, match="Nameless must define the class attribute 'kind'"):
@@ -110,4 +110,4 @@ def test_what_is_no_policy_is_refused(my_lab):
     with pytest.raises(ValueError, match="policy 'bc' is registered already"):
         register_policy(type("Other", (BC,), {}))
     with pytest.raises(ValueError, match=r"unknown key in the linear settings 'bais'.*did you mean 'bias'"):
-        make_policy("my_lab.policies:Linear", SPACES, {"bais": True})
+        make_policy("policy_lab.policies:Linear", SPACES, {"bais": True})

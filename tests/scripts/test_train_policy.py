@@ -176,7 +176,7 @@ def test_kinds_of_a_users_own_are_named_on_the_command_line(tmp_path):
     assert "runs/reach/mine-s0: mine, 40 steps" in out
     settings = json.loads((tmp_path / "runs/reach/mine-s0/config.json").read_text())["settings"]
     assert (settings["width"], settings["gain"]) == (8, 3)
-    code, _, err = run_here("train_policy", *options, "mine.gian=3", cwd=tmp_path)
+    code, _, err = run_script("train_policy.py", *options, "mine.gian=3", cwd=tmp_path)
     assert code == 2
     assert "unknown option 'mine.gian'; " in err
     assert "did you mean 'mine.gain'" in err

@@ -100,19 +100,19 @@ REACH = ReachTask()
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
-    (folder / "my_lab").mkdir()
-    (folder / "my_lab" / "__init__.py").write_text("")
-    (folder / "my_lab" / "tasks.py").write_text(MY_TASKS)
+    (folder / "task_lab").mkdir()
+    (folder / "task_lab" / "__init__.py").write_text("")
+    (folder / "task_lab" / "tasks.py").write_text(MY_TASKS)
     sys.path.insert(0, str(folder))
     yield folder
     sys.path.remove(str(folder))
-    TASKS._kinds.pop("my_lab.tasks:REACH", None)
+    TASKS._kinds.pop("task_lab.tasks:REACH", None)
 
 
 @pytest.fixture
 def task(lab, tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "store"))
-    return TASKS.find("my_lab.tasks:REACH")
+    return TASKS.find("task_lab.tasks:REACH")
 
 
 def test_its_demonstrations_are_recorded_once_and_name_their_code(task):
@@ -152,8 +152,8 @@ def test_its_expert_is_an_operator_of_rollouts(task):
 
 
 def test_wrong_names_and_options_are_refused(task):
-    with pytest.raises(ValueError, match=r"'my_lab\.tasks:REECH' cannot be imported"):
-        TASKS.find("my_lab.tasks:REECH")
+    with pytest.raises(ValueError, match=r"'task_lab\.tasks:REECH' cannot be imported"):
+        TASKS.find("task_lab.tasks:REECH")
     with pytest.raises(ValueError, match=r"unknown option of task=reach 'step'.*did you mean 'steps'"):
         task.with_options(step=3)
     with pytest.raises(ValueError, match=r"must be an instance of mac_policy\.tasks\.Task"):
@@ -163,7 +163,7 @@ def test_wrong_names_and_options_are_refused(task):
 def test_it_is_known_by_name_in_a_program_that_registers_it(lab):
     code = """
         from mac_policy.tasks import TASKS, register_task
-        from my_lab.tasks import REACH
+        from task_lab.tasks import REACH
         register_task(REACH)
         print(TASKS.find("reach") is REACH)
     """
