@@ -24,7 +24,7 @@ from mac_policy.rows.acquisition.information_gain import information_gain
 from mac_policy.rows.spec import ModelSpec, build
 
 COLUMNS = 9
-ASKED_MS = 50.0
+TARGET_MS = 50.0
 MLP = {"kind": "mlp", "residual": True, "width": 128, "depth": 4}
 MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "mac, Gaussian, 3 x 32": ("mac", {"kind": "mlp", "width": 32, "depth": 3}, {"kind": "gaussian"}),
@@ -60,9 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         taken, processors = measure(ModelSpec(arm, (COLUMNS,), None, network, head), options.samples, options.repeats)
         p50, p95 = np.percentile(taken, [50, 95])
         models[name] = {"latency_ms": {"p50": p50, "p95": p95}, "cpu_ms": processors}
-        print(f"{name}: {p50:.1f} ms (p95 {p95:.1f}; CPU time {processors:.1f}; asked: {ASKED_MS:.0f} ms)")
+        print(f"{name}: {p50:.1f} ms (p95 {p95:.1f}; CPU time {processors:.1f}; target: {TARGET_MS:.0f} ms)")
     settings = {key: value for key, value in vars(options).items() if key != "out"}
-    record = run_record(0) | {"settings": settings, "asked_ms": ASKED_MS, "models": models}
+    record = run_record(0) | {"settings": settings, "target_ms": TARGET_MS, "models": models}
     print(write_json(options.out / "results.json", record))
 
 

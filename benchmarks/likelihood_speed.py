@@ -24,7 +24,7 @@ from mac_policy.core.heads import Categorical
 from mac_policy.core.networks import Transformer
 
 LETTERS = 27
-ASKED = 1.5
+TARGET = 1.5
 
 
 def plain_loop(model: AnyOrderModel, x: Tensor, query: Tensor, ranks: Tensor) -> Tensor:
@@ -83,12 +83,12 @@ def main() -> None:
         "settings": {k: v for k, v in vars(options).items() if k != "out"},
         "cpu_seconds": taken,
         "ratio": ratio,
-        "asked": ASKED,
+        "target": TARGET,
         "largest_relative_difference_float32": difference,
         "largest_difference_float64": gap,
     }
-    print(f"loop {seconds['loop']:.1f} s, log_prob {seconds['log_prob']:.1f} s: {ratio:.2f} times (asked: {ASKED})")
-    print(f"largest difference: {difference:.1e} of the value in float32, {gap:.1e} nats in float64 (asked: 1e-5)")
+    print(f"loop {seconds['loop']:.1f} s, log_prob {seconds['log_prob']:.1f} s: {ratio:.2f} times (target: {TARGET})")
+    print(f"largest difference: {difference:.1e} of the value in float32, {gap:.1e} nats in float64 (target: 1e-5)")
     print(write_json(options.out / "results.json", record))
 
 

@@ -26,7 +26,7 @@ from mac_policy.core.heads import Categorical
 from mac_policy.core.networks import PathTransformer, Transformer
 
 LETTERS = 27
-ASKED = {"joint": 50, "marginal": 50, "sample": 10}
+TARGET = {"joint": 50, "marginal": 50, "sample": 10}
 
 
 def models(length: int, width: int, depth: int, heads: int) -> dict[str, AnyOrderModel]:
@@ -131,7 +131,7 @@ def main() -> None:
     for name, count in record["parameters"].items():
         print(f"{name}: {count:,} parameters")
     for name, ratio in record["ratios"].items():
-        print(f"{name:45} {ratio:8.1f} x (asked: {ASKED.get(name.split(',')[0].split()[0], '-')})")
+        print(f"{name:45} {ratio:8.1f} x (target: {TARGET.get(name.split(',')[0].split()[0], '-')})")
     print(write_json(options.out / "results.json", record))
 
 

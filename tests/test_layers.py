@@ -1,4 +1,4 @@
-"""The layers look one way: core <- policies <- autonomy, data and training beside policies, the kitchen outside."""
+"""Imports between rooms look one way; the kitchen and Hydra stay outside of the library."""
 
 import ast
 import subprocess

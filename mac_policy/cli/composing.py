@@ -20,7 +20,7 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
@@ -68,6 +68,14 @@ def one_line() -> Iterator[None]:
         raise ValueError(f"{error.override!r} cannot be read as key=value: {first_line(error)}") from error
     except OmegaConfBaseException as error:
         raise ValueError(f"{error.full_key or 'the configuration'}: {first_line(error)}") from error
+    except MissingConfigException as error:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        if not group:
+            raise
+        allowed = ", ".join(map(repr, error.options or []))
+        raise ValueError(
+            f"the default {group}={name} is not installed: give {group}=, one of {allowed} or your own as module:NAME"
+        ) from error
     except HydraException as error:
         cause = f": {first_line(error.__cause__)}" if error.__cause__ else ""
         raise ValueError(f"{' '.join(str(error).split())}{cause}") from error
@@ -115,11 +123,11 @@ def run_with_hydra(command: Command, task: Callable[[DictConfig], None], options
     flags = parse(options)
     with hydra_of(command, flags.config_dir) as (hydra, name):
         if flags.help:
-            template = Template(hydra.compose_config(name, [], RunMode.RUN).hydra.help.template)
+            template = Template(compose_defaults(hydra, name).hydra.help.template)
             print(template.substitute().rstrip())
             return
         if flags.settings is not None:
-            choices = hydra.compose_config(name, [], RunMode.RUN).hydra.runtime.choices
+            choices = compose_defaults(hydra, name).hydra.runtime.choices
             print(settings_text([group for group in GROUPS if group in choices], flags.settings))
             return
         overrides = check_overrides(hydra, name, command, flags.overrides, sweep=flags.multirun)
@@ -129,6 +137,17 @@ def run_with_hydra(command: Command, task: Callable[[DictConfig], None], options
             hydra.multirun(name, task, overrides)
         else:
             hydra.run(name, task, overrides)
+
+
+def compose_defaults(hydra: Hydra, name: str) -> DictConfig:
+    """The configuration without overrides; where its default task is not installed, with one that is."""
+    try:
+        return hydra.compose_config(name, [], RunMode.RUN)
+    except MissingConfigException as error:
+        group = str(error.missing_cfg_file).rpartition("/")[0]
+        if not (group and error.options):
+            raise
+        return hydra.compose_config(name, [f"{group}={error.options[0]}"], RunMode.RUN)
 
 
 def check_overrides(

@@ -13,13 +13,14 @@ from gymnasium import spaces
 
 from mac_policy.cli.command import Command, options_of, task_of
 from mac_policy.common.checks import check_choice
+from mac_policy.common.provenance import command_words
 from mac_policy.common.settings import Natural, Settings, from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.evaluation.arms import FILLER_SEED
 from mac_policy.policies.fit import TrainResult, train
 from mac_policy.policies.registry import POLICIES, make_policy, make_settings
 from mac_policy.policies.spaces import Spaces
-from mac_policy.tasks import Task
+from mac_policy.tasks import TASKS, Task
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.loop import TrainingDiverged
 from mac_policy.training.settings import TrainSettings
@@ -99,8 +100,9 @@ def report(options: Options, task: Task, results: list[TrainResult]) -> None:
     if options.train == ("bc", "bc", "mac") and options.name is None and task.has_environment:
         dims = results[0].policy.action_dim // 2
         print("next, roll them out with an operator and alone:")
-        print(f"  python scripts/shared_autonomy.py task={task.name} operator_dims={dims}{_changed(options)}")
-    elif task.has_environment:
+        start = command_words("shared_autonomy", "evaluate")
+        print(f"  {start} task={TASKS.typed(task.name)} operator_dims={dims}{_changed(options)}")
+    elif task.has_environment and TASKS.typed(task.name) == task.name:
         print("next, roll them out alone:")
         print(f"  python benchmarks/full_autonomy.py {' '.join(str(result.folder) for result in results)}")
     else:

@@ -18,6 +18,11 @@ SCHEMA = 1
 PACKAGES = ("torch", "numpy", "safetensors", "mujoco", "gymnasium", "gymnasium-robotics", "minari", "mac-policy")
 
 
+def command_words(script: str, word: str) -> str:
+    """How a command is started: `mac-policy <word>` where this process was, else `python scripts/<script>.py`."""
+    return f"mac-policy {word}" if Path(sys.argv[0]).stem == "mac-policy" else f"python scripts/{script}.py"
+
+
 def run_record(seed: int | None, dataset: dict[str, Any] | None = None) -> dict[str, Any]:
     """The head of a results.json: schema, command, time, seed, versions, machine, data set."""
     return {

@@ -47,6 +47,11 @@ class Registry(Mapping[str, T]):
             return self.register(name, published[name].load())
         return self[check_choice(self.what, name, [*self._kinds, *published])]
 
+    def typed(self, name: str) -> str:
+        """The name under which another process finds this kind: ``module:attribute`` where it was found by that."""
+        kind = self._kinds.get(name)
+        return next((each for each, other in self._kinds.items() if ":" in each and other is kind), name)
+
     def _imported(self, name: str) -> T:
         module, _, attribute = name.partition(":")
         try:

@@ -87,7 +87,7 @@ class TaskData:
         if order == self.order:
             return self
         if self.scripted is None or not self.scripted.orders:
-            raise ValueError(f"data.order={order}: the demonstrations of {self.name} have one order alone")
+            raise ValueError(f"data.order={order}: the demonstrations of {self.name} have only one order")
         recorders = {self.order: self.scripted.record, **self.scripted.orders}
         record = recorders[check_choice("data.order", order, recorders)]
         return replace(self, scripted=replace(self.scripted, record=record, orders=recorders), order=order)

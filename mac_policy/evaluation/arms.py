@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.files import CheckpointError
+from mac_policy.common.provenance import command_words
 from mac_policy.evaluation.teams import OperatorChoice, Team
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import CONFIG, SavedPolicy, read_config
 from mac_policy.policies.registry import POLICIES
+from mac_policy.tasks import TASKS
 
 OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
 USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "operator+mac_path", "mac", "bc", "ibc", ZEROS, WHOLE)
@@ -159,8 +161,9 @@ def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
             kind = run if run in POLICIES else read_config(next(runs.folder.glob(f"{run}-s*")))["policy"]
             wanted.setdefault(f" policy={kind}" + (f" name={name}" if name != kind else ""), set()).add(seed)
     where = "" if runs.root == Path("runs") else f" runs={runs.root}"
+    start = command_words("train_policy", "train")
     return [
-        f"python scripts/train_policy.py{' -m' if len(seeds) > 1 else ''} task={runs.task}{what} "
+        f"{start}{' -m' if len(seeds) > 1 else ''} task={TASKS.typed(runs.task)}{what} "
         f"seed={','.join(map(str, sorted(seeds)))}{where}"
         for what, seeds in wanted.items()
     ]

@@ -121,6 +121,12 @@ def test_the_commands_work_without_a_clone(wheel, tmp_path, monkeypatch):
     command = (python, "-c", "from mac_policy.cli.main import main; main()")
     code, out, err = run(*command, "--help", cwd=tmp_path)
     assert (code, "train, evaluate" in out) == (0, True), err
+    code, out, err = run(*command, "train", "--help", cwd=tmp_path)
+    assert (code, "--settings" in out) == (0, True), err
+    code, _, err = run(*command, "train", cwd=tmp_path)
+    assert code == 2
+    assert err.startswith("error: the default task=kitchen-mixed is not installed: give task=, one of 'minari'")
+    assert len(err.splitlines()) == 1
     options = ("task=minari", "dataset=lab/boat-v0", "policy=bc", "bc.width=8", "training.steps=5")
     code, out, err = run(*command, "train", *options, cwd=tmp_path)
     assert code == 0, err

@@ -23,6 +23,11 @@ def test_an_attribute_of_any_module_is_found_and_registered_under_its_name(numbe
     assert "math:pi" in numbers
 
 
+def test_a_kind_of_a_user_is_called_as_it_was_typed(numbers):
+    numbers.register("pi", numbers.find("math:pi"))
+    assert [numbers.typed(name) for name in ("pi", "one", "unknown")] == ["math:pi", "one", "unknown"]
+
+
 def test_a_name_serves_one_kind_alone(numbers):
     numbers.register("one", 1)
     with pytest.raises(ValueError, match="number 'one' is registered already"):

@@ -173,7 +173,7 @@ def test_another_order_of_the_tasks_is_another_scripted_set():
 def test_an_order_is_for_scripted_kitchen_demonstrations():
     with pytest.raises(ValueError, match="source=scripted, not auto"):
         KitchenTask("kitchen-complete").load_demonstrations(order="random")
-    with pytest.raises(ValueError, match="demonstrations of fork have one order alone"):
+    with pytest.raises(ValueError, match="demonstrations of fork have only one order"):
         ForkTask().load_demonstrations(order="random")
     with pytest.raises(ValueError, match=r"'sideways'.*canonical"):
         KitchenTask("kitchen-complete").load_demonstrations(order="sideways")

@@ -118,7 +118,10 @@ def test_mistakes_are_one_line(tmp_path):
         (("task=fork", "episodes=many"), "error: episodes must be a whole number"),
         (("task=fork", "workers=[1]"), "error: workers must be a whole number"),
         (("task=fork", "episode=3"), "error: unknown option 'episode'"),
-        (("task=fork", "data.order=random"), "error: data.order=random: the demonstrations of fork have one order"),
+        (
+            ("task=fork", "data.order=random"),
+            "error: data.order=random: the demonstrations of fork have only one order",
+        ),
         (("task=fork", "overwrite=perhaps"), "error: overwrite must be true or false, got 'perhaps'"),
         (("task=fork", "dataset_id=7"), "error: '7' is no Minari id"),
         (("task=fork", "dataset_id=nameless"), "error: 'nameless' is no Minari id"),
@@ -134,7 +137,7 @@ def test_the_former_name_of_an_option_works_and_warns(tmp_path):
     assert code == 2
     assert error.splitlines() == [
         "warning: the option order is called data.order now",
-        "error: data.order=random: the demonstrations of fork have one order alone",
+        "error: data.order=random: the demonstrations of fork have only one order",
     ]
 
 
