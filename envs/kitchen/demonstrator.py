@@ -110,10 +110,10 @@ def add_arm_noise(action: NDArray[np.float32], std: float, rng: np.random.Genera
 
 
 @functools.lru_cache(maxsize=2)
-def recording_kitchen(observation: str, start: str, joint_std: float) -> kitchen.Env:
+def recording_kitchen(observation: str, start: str, joint_std: float, sensors: str) -> kitchen.Env:
     """The environment of `record_episode`, built once per process: building takes half a second."""
     endless = {"max_episode_steps": 10**9, "terminate_on_tasks_completed": False}
-    return kitchen.make(CANONICAL_ORDER, observation, start, joint_std, **endless)
+    return kitchen.make(CANONICAL_ORDER, observation, start, joint_std, sensors, **endless)
 
 
 def record_episode(
@@ -127,6 +127,7 @@ def record_episode(
     max_steps: int = MAX_EPISODE_STEPS,
     start: str = "official",
     joint_std: float = 0.05,
+    sensors: str = "stock",
 ) -> Episode:
     """Demonstration `index` under `seed`, the same bytes each time.
 
@@ -140,7 +141,7 @@ def record_episode(
         raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
     goals = goal_tasks(task)
     plan = plan_episode(task, seed=seed, index=index, order=order, noise=noise)
-    env, expert = recording_kitchen(observation, start, joint_std), ScriptedExpert()
+    env, expert = recording_kitchen(observation, start, joint_std, sensors), ScriptedExpert()
     seen, info = env.reset(seed=plan.start_seed)
     expert.reset(plan.order, plan.expert_rng)
     observations, actions, executed, rewards = [seen], [], [], []

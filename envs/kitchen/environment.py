@@ -27,6 +27,8 @@ try:
 
     notifications.pop("gymnasium_robotics", None)  # a notice about other environments, printed in every process
     from gymnasium_robotics.envs.franka_kitchen import KitchenEnv as FrankaKitchen
+
+    from envs.kitchen.sensors import KITCHENS
 except Exception as error:
     raise loading_failed(error) from error
 
@@ -74,6 +76,7 @@ class KitchenEnv(Env):
         observation: str = "qpos",
         start: str = "official",
         joint_std: float = 0.05,
+        sensors: str = "stock",
         terminate_on_tasks_completed: bool = True,
         render_mode: str | None = None,
         width: int = 256,
@@ -93,11 +96,12 @@ class KitchenEnv(Env):
         if not joint_std >= 0:
             raise ValueError(f"joint_std must be a number of radians >= 0, got {joint_std!r}")
         self.joint_std = joint_std
+        self.sensors = check_choice("kitchen sensors", sensors, KITCHENS)
         self.terminate_on_tasks_completed = terminate_on_tasks_completed
         if render_mode is not None:
             prepare_rendering(check_choice("render mode", render_mode, self.metadata["render_modes"]))
         self.render_mode, self.shadows = render_mode, shadows
-        self.inner = FrankaKitchen(
+        self.inner: FrankaKitchen = KITCHENS[self.sensors](
             tasks_to_complete=list(self.goals),
             terminate_on_tasks_completed=False,
             render_mode=render_mode,
@@ -180,6 +184,7 @@ def make(
     observation: str = "qpos",
     start: str = "official",
     joint_std: float = 0.05,
+    sensors: str = "stock",
     render_mode: str | None = None,
     max_episode_steps: int = MAX_EPISODE_STEPS,
     terminate_on_tasks_completed: bool = True,
@@ -188,7 +193,9 @@ def make(
     """A kitchen for a goal set ('kitchen-complete', 'kitchen-mixed', 'kitchen-partial') or a list of tasks.
 
     start='randomised' perturbs the arm's joints (normal, `joint_std` rad) and moves the objects within their
-    play at each reset, from the reset's seed. The result is rebuilt by `gymnasium.make(env.spec)`.
+    play at each reset, from the reset's seed. sensors='d4rl' reads positions with the noise of D4RL's kitchen, under
+    which the human demonstrations were recorded (see `envs.kitchen.sensors`). The result is rebuilt by
+    `gymnasium.make(env.spec)`.
     """
     goals = goal_tasks(task)
     named = isinstance(task, str) and task in GOAL_SETS
@@ -199,6 +206,7 @@ def make(
         observation=observation,
         start=start,
         joint_std=joint_std,
+        sensors=sensors,
         render_mode=render_mode,
         terminate_on_tasks_completed=terminate_on_tasks_completed,
         **({} if named else {"tasks": list(goals)}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ OFFICIAL = {
         "57bfd9c5fe88a7cf702bbaf8b7cd800d30cd869e7f73416007238d26cd859800",
     ),
 }
-DEMONSTRATOR = ("control", "demonstrator", "environment", "goals", "stroke", "strokes")
+DEMONSTRATOR = ("control", "demonstrator", "environment", "goals", "sensors", "stroke", "strokes")
 SIZE_OF_VIEW = {30: "qpos", 59: "full"}
 
 
@@ -48,19 +49,22 @@ class KitchenTask(Task):
     observation: qpos (30 positions, which every source has) or full (59 values with velocities, not in D4RL files)
     start: official (the environment's one start) or randomised (see `envs.kitchen.environment`)
     joint_std: rad, of a randomised start
+    sensors: stock (the noise of FrankaKitchen-v1) or d4rl (the noise of D4RL's kitchen), also of scripted
+        demonstrations
     """
 
     name: Annotated[str, choice(OFFICIAL, "task")]
     observation: Annotated[str, choice(VIEWS)] = "qpos"
     start: Literal["official", "randomised"] = "official"
     joint_std: NonNegative = 0.05
+    sensors: Literal["stock", "d4rl"] = "stock"
 
     modules = ("envs.kitchen",)
     film_every = 3  # the steps are many, and slow to draw
 
     @property
     def data(self) -> TaskData:
-        return kitchen_data(self.name)
+        return kitchen_data(self.name, self.sensors)
 
     @property
     def view(self) -> str:
@@ -77,7 +81,7 @@ class KitchenTask(Task):
         from envs.kitchen.environment import make
 
         drawn = {} if size is None else {"render_mode": "rgb_array", "width": size, "height": size, "shadows": False}
-        return make(self.name, self.observation, self.start, self.joint_std, **drawn)
+        return make(self.name, self.observation, self.start, self.joint_std, self.sensors, **drawn)
 
     def reset_options(self, episode: Episode) -> dict[str, Any] | None:
         """Start from the first observed positions at rest: a replay drifts from what was recorded."""
@@ -91,7 +95,7 @@ class KitchenTask(Task):
 
     def describe(self) -> str:
         moved = "" if self.start == "official" else f" (joints by {self.joint_std:g} rad)"
-        return f"{super().describe()}, {self.start} start{moved}"
+        return f"{super().describe()}, {self.start} start{moved}, {self.sensors} sensors"
 
     def identity(self) -> dict[str, Any]:
         found = super().identity() | {"steps": MAX_EPISODE_STEPS}
@@ -101,17 +105,19 @@ class KitchenTask(Task):
 
 
 @functools.cache
-def kitchen_data(name: str) -> TaskData:
+def kitchen_data(name: str, sensors: str = "stock") -> TaskData:
     """Where the demonstrations of a set of goals are published, and how scripted ones are recorded."""
     file_name, sha256 = OFFICIAL[name]
     box = spaces.Box(-1.0, 1.0, (9,), np.float32)
+    spec = gymnasium.spec(f"mac_policy/{name}-v0")
+    spec = dataclasses.replace(spec, kwargs={**spec.kwargs, "sensors": sensors}) if sensors != "stock" else spec
     card = Card(
         description=f"Scripted demonstrations of {name} ({', '.join(GOAL_SETS[name])}) in FrankaKitchen-v1. "
         "Labels are the demonstrator's clean actions; infos/executed_actions are those executed, with noise.",
         algorithm="scripted demonstrator with DART-like collection noise",
         author=("mac_policy contributors",),
         requirements=("gymnasium-robotics>=1.4", "mujoco>=3.3,<3.12"),
-        env_spec=gymnasium.spec(f"mac_policy/{name}-v0"),
+        env_spec=spec,
         action_space=box,
     )
     return TaskData(
@@ -123,20 +129,21 @@ def kitchen_data(name: str) -> TaskData:
         published_kind="human",
         official=OfficialFile(f"{name}-v0", file_name, D4RL_URL + file_name, sha256),
         scripted=Scripted(
-            partial(record, name),
+            partial(record, name, sensors=sensors),
             card=card,
-            orders={order: partial(record, name, order) for order in ("random", "canonical")},
+            orders={order: partial(record, name, order, sensors=sensors) for order in ("random", "canonical")},
             modules=tuple(f"envs.kitchen.{module}" for module in DEMONSTRATOR),
         ),
+        variant="" if sensors == "stock" else f"{sensors}-sensors",
         completions=kitchen_completions,
     )
 
 
-def record(task: str, order: str = "default", *, seed: int, index: int) -> Episode:
+def record(task: str, order: str = "default", *, seed: int, index: int, sensors: str = "stock") -> Episode:
     """Scripted demonstration `index`. All 59 values are stored, so that the set serves both views."""
     from envs.kitchen.demonstrator import record_episode
 
-    return record_episode(task, seed=seed, index=index, order=order, observation="full")
+    return record_episode(task, seed=seed, index=index, order=order, observation="full", sensors=sensors)
 
 
 KITCHENS = tuple(KitchenTask(name) for name in OFFICIAL)

@@ -73,14 +73,16 @@ class TaskData:
     scripted: Scripted | None = None
     order: str = DEFAULT_ORDER
     """Of the goals within a scripted demonstration; see `in_order`."""
+    variant: str = ""
+    """A word for the conditions of the scripted demonstrations, which are stored as a set of their own."""
     completions: Completions | None = None
     """For sources that do not say which goals were completed; takes the observations of any view."""
 
     @property
     def scripted_id(self) -> str:
         """The Minari id of the built-in scripted demonstrations."""
-        variant = "" if self.order == DEFAULT_ORDER else f"-{self.order}"
-        return f"mac-policy/{self.name}{variant}-scripted-v0"
+        variants = ("" if self.order == DEFAULT_ORDER else self.order, self.variant)
+        return "-".join(filter(None, (f"mac-policy/{self.name}", *variants, "scripted-v0")))
 
     def in_order(self, order: str) -> TaskData:
         """The same with scripted demonstrations in another order of the goals, which are stored as another set."""
