@@ -233,7 +233,8 @@ class PathAsking(Asking):
             here = rows[: len(targets)]
             item, column = (targets < none).nonzero(as_tuple=True)
             yield Step(here[item], targets[item, column], network.ask(state, targets)[item, column])
-            network.tell(state, targets, self.head.features(x[here[:, None], targets.clamp(max=none - 1)]))
+            told = targets.clamp(max=none - 1)
+            network.tell(state, targets, self.head.features(x[here[:, None], told], told))
 
     def lockstep(self, question: Question, order: list[int], x: Tensor) -> Iterator[Step]:
         """Every row walks its own path; the given variables come first, in the order in which they would be queried."""

@@ -23,7 +23,7 @@ class ProposalOf(Head):
         super().__init__()
         self.mixture, self.latent_dim, self.num_params = head.mixture, head.latent_dim, head.num_params
 
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         return self.mixture.features(x)
 
     def valid(self, x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from mac_policy.core.heads.discrete import Bernoulli, Categorical
 from mac_policy.core.heads.discretized import DiscretizedLogisticMixture, PixelLogisticMixture
 from mac_policy.core.heads.energy import EnergyTilted
 from mac_policy.core.heads.head import Conditional, Head
+from mac_policy.core.heads.mixed import Mixed
 
 __all__ = [
     "Bernoulli",
@@ -15,5 +16,6 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "Head",
+    "Mixed",
     "PixelLogisticMixture",
 ]

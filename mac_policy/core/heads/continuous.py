@@ -113,7 +113,7 @@ class RealHead(Head):
     num_features = 1
     allowed = "a finite number"
 
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         return at_least_float32(x)[..., None]
 
     def valid(self, x: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ class LevelHead(Head):
         self.num_levels = num_levels
         self.allowed = f"an integer in 0..{num_levels - 1}" if num_levels > 2 else "0 or 1"
 
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
         return as_index(x, self.num_levels)[..., None].to(dtype) * (2 / (self.num_levels - 1)) - 1
 
@@ -99,7 +99,7 @@ class Categorical(LevelHead):
         self.num_classes = self.num_params = num_classes
         self.num_features = num_classes if encoding == "onehot" else 1
 
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         if self.encoding == "scalar":
             return super().features(x)
         dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()

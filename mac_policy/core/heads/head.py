@@ -49,7 +49,7 @@ class Head(nn.Module, ABC):
     """The values a variable can have, in words, for error messages."""
 
     @abstractmethod
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         """``(...)`` values to ``(..., num_features)`` numbers of about unit size."""
 
     @abstractmethod
