@@ -11,7 +11,9 @@ import torch
 from gymnasium import spaces
 
 import envs  # noqa: F401  (registers the tasks)
-from mac_policy import Spaces, make_policy, save_policy
+from mac_policy import POLICIES, Spaces, make_policy, save_policy
+from mac_policy.operators.registry import OPERATORS
+from mac_policy.tasks import TASKS
 from tests.docs.pages import ROOT, blocks
 from tests.scripts.helpers import run_here
 
@@ -30,7 +32,10 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "store"))
     monkeypatch.syspath_prepend(str(tmp_path))
     torch.manual_seed(0)
+    before = [(registry, dict(registry)) for registry in (POLICIES, OPERATORS, TASKS)]
     yield tmp_path
+    for registry, kinds in before:
+        registry._kinds = kinds
     for name in [name for name in sys.modules if name.split(".")[0] == "my_lab"]:
         del sys.modules[name]
 
