@@ -39,34 +39,34 @@ class Options(Settings):
 
 
 def main(config: dict[str, Any]) -> None:
-    asked = asked_of(config)
+    settings = asked_of(config)
     options = options_of(Options, config)
     arm = options.run
     out = options.out or arm / "few_steps"
     model, spec = load_of_images(arm)
-    numbers = possible_steps(model, asked.steps)
+    numbers = possible_steps(model, settings.steps)
     rows = rows_of_arm(arm, options.root)
     set_with_classes(rows)
-    count = check_samples(asked.samples, rows)
-    network, accuracy = features_for(rows, options.root, asked.feature_steps)
+    count = check_samples(settings.samples, rows)
+    network, accuracy = features_for(rows, options.root, settings.feature_steps)
     samples, seconds = {}, {}
     for steps in numbers:
-        drawn, took = drawn_once(model, arm, out, count, steps, temperature=asked.temperature, seed=asked.seed)
+        drawn, took = drawn_once(model, arm, out, count, steps, temperature=settings.temperature, seed=settings.seed)
         samples[steps], seconds[str(steps)] = drawn, round(took, 2)
         print(f"{count} samples in {steps} steps: {seconds[str(steps)]} s")
     write_rows(
         out / "samples.png",
-        {f"{steps} steps": images[: asked.shown] for steps, images in samples.items()},
+        {f"{steps} steps": images[: settings.shown] for steps, images in samples.items()},
         spec.shape,
         spec.levels or 2,
     )
     found = distances(network, samples, rows)
     write_distances(out / "distances.png", found, f"{spec.method} on {rows.name}: {NAME}")
-    record = run_record(asked.seed, rows.record())
+    record = run_record(settings.seed, rows.record())
     record |= {
         "arm": spec.method,
         "samples": count,
-        "temperature": asked.temperature,
+        "temperature": settings.temperature,
         "distance": {"about": NAME, **found},
     }
     record |= {"seconds": seconds, "classifier": {"test_accuracy": accuracy}}

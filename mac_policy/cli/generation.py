@@ -23,7 +23,7 @@ class Options(Settings):
 
 
 def main(config: dict[str, Any]) -> None:
-    asked = options_of(Generation, config)
+    settings = options_of(Generation, config)
     options = options_of(Options, config)
     loaded, spec = load_of_images(options.run)
     model = check_path(loaded, spec.method)
@@ -31,7 +31,7 @@ def main(config: dict[str, Any]) -> None:
         model = model.in_mode(options.mode)
     out = options.out or options.run
     out.mkdir(parents=True, exist_ok=True)
-    moments = generation(model, asked)
+    moments = generation(model, settings)
     rows = generation_rows(moments, spec.levels or 2)
     print(write_rows(out / "generation.png", rows, spec.shape, spec.levels or 2, columns=shares(moments), zoom=0.8))
 

@@ -87,38 +87,38 @@ def uniform_over(mask: Tensor) -> Tensor:
 
 def only_last(ranks: Tensor, query: Tensor) -> Tensor:
     """1 for the variable that is queried last. (n, N)"""
-    asked = ranks.masked_fill(~query, -1)
-    return (query & (asked == asked.amax(1, keepdim=True))).float()
+    queried_ranks = ranks.masked_fill(~query, -1)
+    return (query & (queried_ranks == queried_ranks.amax(1, keepdim=True))).float()
 
 
-def check_kind(asked: TrainingDraws, kind: str) -> None:
+def check_kind(draws: TrainingDraws, kind: str) -> None:
     """Raise unless this is what a network of this kind trains on."""
     wanted, method = (TrainingQueries, "queries") if kind == "path" else (TrainingMasks, "masks")
-    if not isinstance(asked, wanted):
+    if not isinstance(draws, wanted):
         raise ValueError(
             f"a {kind} network trains on {wanted.__name__}, which factorization.training_{method}(n) draws, "
-            f"got {type(asked).__name__}"
+            f"got {type(draws).__name__}"
         )
 
 
-def known_and_weights(asked: TrainingDraws, x: Tensor, missing: Tensor | None, validate: bool) -> tuple[Tensor, Tensor]:
+def known_and_weights(draws: TrainingDraws, x: Tensor, missing: Tensor | None, validate: bool) -> tuple[Tensor, Tensor]:
     """Evidence (bool) of masks, or ranks (long) of queries, without what is missing; and weights. Both (B, N)."""
-    check_rows("weights", asked.weights, len(x))
-    if asked.weights.shape != x.shape:
-        raise ValueError(f"weights must have the shape of x, {tuple(x.shape)}, got {tuple(asked.weights.shape)}")
-    if isinstance(asked, TrainingQueries):
-        known, nothing = check_ranks(asked.ranks, x), x.shape[1]
-        unweighted, where = ~asked.query, "where nothing is queried"
+    check_rows("weights", draws.weights, len(x))
+    if draws.weights.shape != x.shape:
+        raise ValueError(f"weights must have the shape of x, {tuple(x.shape)}, got {tuple(draws.weights.shape)}")
+    if isinstance(draws, TrainingQueries):
+        known, nothing = check_ranks(draws.ranks, x), x.shape[1]
+        unweighted, where = ~draws.query, "where nothing is queried"
     else:
-        known, nothing = check_mask("evidence", asked.evidence, len(x), x.shape[1]), 0
+        known, nothing = check_mask("evidence", draws.evidence, len(x), x.shape[1]), 0
         unweighted, where = known, "where there is evidence"
     if validate:
-        weights = asked.weights
+        weights = draws.weights
         bad = ~((weights >= 0) & (weights < math.inf)) | (unweighted & (weights != 0))
         check_entries("weights", weights, bad, f"a finite number of at least 0, and 0 {where}")
     if missing is None:
-        return known, asked.weights
-    return known.masked_fill(missing, nothing), asked.weights.masked_fill(missing, 0.0)
+        return known, draws.weights
+    return known.masked_fill(missing, nothing), draws.weights.masked_fill(missing, 0.0)
 
 
 def check_ranks(ranks: Tensor, x: Tensor) -> Tensor:

@@ -141,8 +141,8 @@ def jump_ends(observations: Floats, ratio: float = 10.0) -> Indices:
 def _episode(columns: Columns, start: int, stop: int, completions: Completions | None) -> Episode:
     """Steps start..stop; D4RL has no observation after the last action, so the last one is repeated."""
     rows = slice(start, stop)
-    seen = columns.observations
-    observations = np.concatenate([seen[rows], seen[stop - 1 : stop]])
+    recorded = columns.observations
+    observations = np.concatenate([recorded[rows], recorded[stop - 1 : stop]])
     truncations = columns.timeouts[rows].copy()
     truncations[-1] |= not columns.terminals[stop - 1]
     return Episode(

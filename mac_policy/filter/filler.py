@@ -117,11 +117,13 @@ class Filler:
     def __call__(self, observations: ArrayLike, command: ArrayLike, mask: ArrayLike) -> Filled:
         """(B, obs), the command (B, n), of which the values count where the mask (B, n) is true."""
         began = time.perf_counter()
-        seen = np.asarray(observations, np.float32)
-        if seen.shape != (self.batch, self.policy.observation_dim):
-            raise ValueError(f"observations must be ({self.batch}, {self.policy.observation_dim}), got {seen.shape}")
+        observations = np.asarray(observations, np.float32)
+        if observations.shape != (self.batch, self.policy.observation_dim):
+            raise ValueError(
+                f"observations must be ({self.batch}, {self.policy.observation_dim}), got {observations.shape}"
+            )
         usable = usable_command(command, mask, self.batch, self.space)
-        wanted, fallback = self._wanted(seen, usable)
+        wanted, fallback = self._wanted(observations, usable)
         if self.hand_over is not None:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
         actions = np.where(usable.mask, usable.command, wanted)
@@ -144,13 +146,15 @@ class Filler:
             return np.full(self.batch, np.nan)
         return np.where(filled.fallback, np.nan, found)
 
-    def _wanted(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _wanted(self, observations: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """(B, n) actions before the command is put in, and the rows (B,) in fallback."""
         self._note("invalid", usable.invalid, "the operator's command is not finite or has the wrong size")
         self._note("clipped", usable.clipped, "the operator's command lies outside the action space", "it is clipped")
-        blind: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(seen), axis=1)
+        blind: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(observations), axis=1)
         self._note("blind", blind, "the observation is NaN")
-        planned = self._planned(np.where(blind[:, None], 0, seen) if np.count_nonzero(blind) else seen, usable)
+        planned = self._planned(
+            np.where(blind[:, None], 0, observations) if np.count_nonzero(blind) else observations, usable
+        )
         if planned is None:
             return self._last, np.ones(self.batch, bool)
         inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
@@ -161,10 +165,10 @@ class Filler:
         fallback = usable.invalid | forgotten
         return (np.where(fallback[:, None], self._last, inside) if np.count_nonzero(fallback) else inside), fallback
 
-    def _planned(self, seen: NDArray[np.float32], usable: Usable) -> NDArray[Any] | None:
+    def _planned(self, observations: NDArray[np.float32], usable: Usable) -> NDArray[Any] | None:
         """(B, n) the policy's answer, or None without one."""
         try:
-            call = functools.partial(self._ask, seen, usable)
+            call = functools.partial(self._ask, observations, usable)
             planned, self._state = call() if self.deadline is None else self.deadline.ask(call)
             return planned
         except Late as error:
@@ -173,9 +177,9 @@ class Filler:
             self._fail(error)
         return None
 
-    def _ask(self, seen: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], PolicyState]:
+    def _ask(self, observations: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], PolicyState]:
         planned, state = self.policy.step(
-            seen,
+            observations,
             self._state,
             usable.command if self.see_operator else None,
             usable.mask if self.see_operator else None,
@@ -202,8 +206,8 @@ class Filler:
 
     def _warm_up(self, deadline: Deadline) -> None:
         """Make the policy's first call, which takes longest, so that it does not count as late."""
-        seen = np.zeros((self.batch, self.policy.observation_dim), np.float32)
-        call = functools.partial(self.policy.step, seen, generator=torch.Generator().manual_seed(0))
+        observations = np.zeros((self.batch, self.policy.observation_dim), np.float32)
+        call = functools.partial(self.policy.step, observations, generator=torch.Generator().manual_seed(0))
         with contextlib.suppress(Exception):
             deadline.ask(call, patient=True)
 

@@ -51,14 +51,14 @@ class Operator(ABC):
 
     def __call__(self, observations: ArrayLike) -> Command:
         """(B, obs) -> (B, n) each; a single observation (obs,) gives (n,) each."""
-        seen = np.asarray(observations, np.float32)
-        rows = seen[None] if seen.ndim == 1 else seen
+        observations = np.asarray(observations, np.float32)
+        rows = observations[None] if observations.ndim == 1 else observations
         if rows.ndim != 2 or len(rows) != self.batch:
-            raise ValueError(f"observations must be ({self.batch}, obs), got {seen.shape}")
+            raise ValueError(f"observations must be ({self.batch}, obs), got {observations.shape}")
         if not self._begun:
             self.reset()
         command = self.command(rows)
-        return Command(command.values[0], command.mask[0]) if seen.ndim == 1 else command
+        return Command(command.values[0], command.mask[0]) if observations.ndim == 1 else command
 
     @abstractmethod
     def begin(self, rows: NDArray[np.bool_], seeds: NDArray[np.int64]) -> None:

@@ -59,9 +59,13 @@ def given_by_pattern(
 ) -> Tensor:
     """The given variables of each row, (rows, N) bool.
 
-    'random' leaves out a share `ratio` of the variables (of an image's pixels, with all channels of a pixel);
-    'alternate' every second variable; 'end' the last share and 'middle' a share in the middle, in reading order. For
-    images, 'left', 'right', 'top', 'bottom' leave out that half, 'interior' the inner patch, 'exterior' all but it.
+    The patterns leave out:
+
+    - 'random': a random share `ratio` of the variables (for images: of the pixels, with all channels of a pixel)
+    - 'alternate': every second variable (for images: a checkerboard of pixels)
+    - 'end', 'middle': a share `ratio` at the end or in the middle, in reading order
+    - 'left', 'right', 'top', 'bottom': one half of an image
+    - 'interior', 'exterior': the inner patch of an image, or all variables outside it
     """
     check_choice("pattern", pattern, PATTERNS)
     if not is_number(ratio) or not 0 <= ratio <= 1:
@@ -93,7 +97,7 @@ def _missing(
 
 
 def pieces(text: str, length: int) -> list[str]:
-    """A text in pieces of at most `length` characters.
+    """Split a text into pieces of at most `length` characters.
 
     >>> from mac_policy.rows.patterns import pieces
     >>> pieces("abcde", 2)

@@ -1,4 +1,4 @@
-"""An image along its path: the variables drawn so far and the means of the others (SFARM, Fig. 1)."""
+"""Snapshots of an image along its path: the sampled variables and the means of all others (SFARM, Fig. 1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mac_policy.training.streams import stream
 class Generation(Settings):
     """The settings of a generation.
 
-    images: their number; moments: points along the path that are shown, from nothing to the whole image; steps: network
+    images: number of images; moments: snapshots along the path, from the empty to the complete image; steps: network
     passes of the sampling.
     """
 
@@ -33,18 +33,19 @@ class Generation(Settings):
 
 
 class Snapshots(NamedTuple):
-    """Images at several moments of their path."""
+    """Images (B, N) at M moments of their paths."""
 
-    active: Tensor  # (M, B, N) bool: the variables drawn so far
+    active: Tensor  # (M, B, N) bool: the variables sampled so far
     values: Tensor  # (M, B, N), 0 where a variable is not active
     means: Tensor  # (M, B, N) float: active values, and the model's means of all other variables
 
 
 @torch.no_grad()
 def generation(model: AnyOrderRows, asked: Generation) -> Snapshots:
-    """Images drawn along one path each, with snapshots after equal shares of its steps, which cost passes of their own.
+    """Sample images along one path each, with snapshots after equal shares of the steps.
 
-    Between two moments `model.sample` draws the variables that become active, in as many passes as there are steps.
+    Between two moments, `model.sample` samples the variables that become active, with one network pass for each step.
+    The means of a snapshot take additional passes.
     """
     steps, number = step_of_each(model, asked)
     generator = stream(asked.seed, "generation")
@@ -65,7 +66,7 @@ def generation(model: AnyOrderRows, asked: Generation) -> Snapshots:
 
 
 def step_of_each(model: AnyOrderRows, asked: Generation) -> tuple[Tensor, int]:
-    """The pass 0, 1, ... in which each variable of each image is drawn (B, N), and how many passes there are."""
+    """The pass 0, 1, ... in which each variable of each image is sampled (B, N), and the number of passes."""
     query = torch.ones(asked.images, model.num_variables, dtype=torch.bool)
     ranks = model.factorization.ranks(query=query, given=~query, generator=stream(asked.seed, "path"))
     steps = in_fewer_steps(ranks, query, asked.steps)
@@ -81,8 +82,8 @@ def step_of_each(model: AnyOrderRows, asked: Generation) -> tuple[Tensor, int]:
 def expected(model: AnyOrderRows, x: Tensor, active: Tensor) -> Tensor:
     """The active values, and the mean of every other variable given them (B, N).
 
-    A head that draws channels in turns gives the mean of a channel given the means of the channels before, which is
-    near the mean of its samples. Without the channels before, its parameters describe a remainder.
+    A head that samples channels in turns parameterises a channel relative to the previous channels. Its mean is
+    computed given the means of the previous channels, which approximates the mean of its samples.
     """
     any_order, mode = model.model, model.factorization.path_mode(len(x))
     if any_order.head.num_turns == 1:
@@ -101,14 +102,14 @@ def expected(model: AnyOrderRows, x: Tensor, active: Tensor) -> Tensor:
 
 
 def check_path(model: RowModel, arm: str) -> AnyOrderRows:
-    """The model; ValueError unless it draws an image variable by variable."""
+    """Return the model. ValueError unless the model samples an image variable by variable."""
     if not isinstance(model, AnyOrderRows):
         raise ValueError(f"the arm {arm} has no path from pixel to pixel: choose an any-order arm, such as sfarm")
     return model
 
 
 def generation_rows(snapshots: Snapshots, levels: int) -> dict[str, Tensor]:
-    """The rows of a picture by name (M, N), two for each image: active values, with the others grey; and the means."""
+    """The rows of a picture by name (M, N), two for each image: active values on grey, and means."""
     grey = GREY / 255 * (levels - 1)
     states = snapshots.values.float().masked_fill(~snapshots.active, grey)
     means = snapshots.means.float().clamp(0, levels - 1)

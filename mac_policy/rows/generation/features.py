@@ -1,7 +1,7 @@
-"""The Frechet distance between two sets of images, in the features of a small classifier.
+"""The Frechet distance between two sets of images, in the feature space of a small classifier.
 
 FID (Heusel et al. 2017) takes the features of an Inception network trained on ImageNet. Here a small classifier is
-trained on the data set itself, so that the numbers compare with one another, not with published ones.
+trained on the data set itself. The distances are comparable with one another, but not with published values of FID.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ROWS_AT_ONCE = 256
 
 
 class FeatureNetwork(nn.Module):
-    """Three convolutions, the first two with max pooling, and a linear layer over the means of 4 x 4 parts.
+    """Three convolutions, the first two with max pooling, then average pooling to 4 x 4 and a linear layer.
 
-    shape: (channels, height, width) of the images; levels: their values are 0..levels-1.
+    shape: (channels, height, width) of the images; levels: number of values of a pixel, 0..levels-1.
 
     >>> import torch
     >>> from mac_policy.rows.generation.features import FeatureNetwork
@@ -67,26 +67,26 @@ class FeatureNetwork(nn.Module):
         self.classes = nn.Linear(num_features, num_classes)
 
     def features(self, x: Tensor) -> Tensor:
-        """Rows (B, N) of values 0..levels-1 to (B, num_features)."""
+        """Compute the features (B, num_features) of rows (B, N) with values 0..levels-1."""
         pixels = x.reshape(-1, *self.shape).to(self.classes.weight.dtype)
         out: Tensor = self.layers(pixels * (2 / (self.levels - 1)) - 1)
         return out
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of the classes, (B, num_classes)."""
+        """Compute the class logits (B, num_classes)."""
         out: Tensor = self.classes(self.features(x))
         return out
 
     @torch.no_grad()
     def features_of(self, rows: Rows | Tensor) -> Tensor:
-        """The features of many rows, a few at a time: (S, num_features) in float64."""
+        """Compute the features of many rows in batches: (S, num_features) in float64."""
         starts = range(0, len(rows), ROWS_AT_ONCE)
         parts = [self.features(_tensor(rows, slice(start, start + ROWS_AT_ONCE))) for start in starts]
         return torch.cat(parts).double()
 
     @torch.no_grad()
     def accuracy(self, rows: Rows | Tensor, labels: NDArray[np.uint8]) -> float:
-        """The share of rows that are classified correctly."""
+        """The classification accuracy on these rows."""
         guess = self.classes(self.features_of(rows).to(self.classes.weight.dtype)).argmax(1)
         return float((guess == torch.from_numpy(labels.astype(np.int64))).double().mean())
 
@@ -94,10 +94,10 @@ class FeatureNetwork(nn.Module):
 def train_feature_network(
     rows: RowSet, *, levels: int | None = None, steps: int = 1000, batch_size: int = 64, seed: int = 0, width: int = 16
 ) -> tuple[FeatureNetwork, float]:
-    """A network trained on the classes of the training images, and its accuracy on the test images.
+    """Train a network on the classes of the training images. Returns the network and its test accuracy.
 
-    levels: images are first coarsened to so many levels (2: MNIST with a threshold, for models of binarised images).
-    The same seed gives the same network. The global random state is restored.
+    levels: number of levels that images are quantised to (2: thresholded MNIST, for models of binarised images).
+    Training is deterministic given the seed. The global random state is restored.
 
     >>> from mac_policy.rows.sets.registry import load_rows
     >>> network, accuracy = train_feature_network(load_rows("mnist"))  # doctest: +SKIP
@@ -124,7 +124,7 @@ def train_feature_network(
 
 
 def coarsened(x: Tensor, own: int, levels: int) -> Tensor:
-    """Values 0..own-1 as the nearest of `levels` equal bins, 0..levels-1.
+    """Quantise values 0..own-1 to `levels` equal bins, 0..levels-1.
 
     >>> import torch
     >>> from mac_policy.rows.generation.features import coarsened
@@ -147,7 +147,7 @@ class NormalLaw(NamedTuple):
 
 
 def normal_law(features: Tensor) -> NormalLaw:
-    """The normal law with the moments of features (S, D)."""
+    """Fit a normal law to features (S, D)."""
     if features.ndim != 2 or len(features) < 2:
         raise ValueError(f"features have shape {tuple(features.shape)}: they must be (S, D) of at least two rows")
     features = features.double()
@@ -156,10 +156,10 @@ def normal_law(features: Tensor) -> NormalLaw:
 
 
 def frechet_distance(first: NormalLaw, second: NormalLaw) -> float:
-    """|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)): the squared 2-Wasserstein distance of the two normal laws.
+    """|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)): the squared 2-Wasserstein distance of two normal laws.
 
-    C1 C2 has the eigenvalues of the symmetric C1^(1/2) C2 C1^(1/2), so that the trace needs the roots of symmetric
-    matrices alone, also where features are constant.
+    C1 C2 has the eigenvalues of the symmetric matrix C1^(1/2) C2 C1^(1/2). The trace therefore requires only square
+    roots of symmetric matrices, also for singular covariances.
 
     >>> import torch
     >>> from mac_policy.rows.generation.features import NormalLaw, frechet_distance
@@ -175,9 +175,9 @@ def frechet_distance(first: NormalLaw, second: NormalLaw) -> float:
 
 
 def feature_distance(network: FeatureNetwork, first: Rows | Tensor, second: Rows | Tensor) -> float:
-    """The distance between two sets of images (S, N).
+    """The Frechet distance between two sets of images (S, N).
 
-    Few images make the distance too large: compare equal numbers of images. Two halves of the real images
-    have the smallest distance that can be reached.
+    The distance is biased upwards for few images: compare equal numbers of images. The distance between two halves of
+    the real images is a lower bound in practice.
     """
     return frechet_distance(normal_law(network.features_of(first)), normal_law(network.features_of(second)))

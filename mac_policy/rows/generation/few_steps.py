@@ -26,15 +26,15 @@ from mac_policy.rows.sets.registry import LABELLED, load_rows
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.streams import stream
 
-ROWS_AT_ONCE = 50  # drawn together, from random numbers of their own
-CLASSES_OF = {"binarized_mnist": "mnist"}  # the set whose classes the features are trained on, where it is another
+ROWS_AT_ONCE = 50  # images sampled together, with a random stream for each batch
+CLASSES_OF = {"binarized_mnist": "mnist"}  # the labelled set that provides the classes of an unlabelled set
 
 
 @dataclass(frozen=True)
 class FewSteps(Settings):
     """The settings of the experiment.
 
-    steps: numbers of network passes; samples: images for each number, of which `shown` are in the picture;
+    steps: numbers of network passes; samples: images for each number of passes; shown: images in the picture;
     feature_steps: training steps of the classifier.
     """
 
@@ -52,7 +52,7 @@ class FewSteps(Settings):
 
 
 def possible_steps(model: RowModel, steps: Iterable[int]) -> list[int]:
-    """The different numbers of steps in rising order, each limited to the most steps that the model can take."""
+    """The distinct numbers of steps in ascending order, limited to the maximum of the model."""
     most = getattr(model, "most_steps", None)
     if isinstance(model, AnyOrderRows):
         query = torch.ones(1, model.num_variables, dtype=torch.bool)
@@ -65,7 +65,7 @@ def possible_steps(model: RowModel, steps: Iterable[int]) -> list[int]:
 
 
 def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: int) -> Tensor:
-    """Unconditional samples in at most `steps` passes each, (count, N)."""
+    """Draw unconditional samples in at most `steps` passes each, (count, N)."""
     parts = []
     for start in range(0, count, ROWS_AT_ONCE):
         nothing = torch.zeros(min(ROWS_AT_ONCE, count - start), model.num_variables, dtype=torch.uint8)
@@ -84,7 +84,7 @@ def draw(model: RowModel, count: int, steps: int, *, temperature: float, seed: i
 def drawn_once(
     model: RowModel, arm: Path, folder: Path, count: int, steps: int, *, temperature: float, seed: int
 ) -> tuple[Tensor, float]:
-    """`draw` and the seconds that it took. Samples of the same weights and settings are kept in the folder."""
+    """`draw` and its duration in seconds. Samples are cached in the folder by weights and settings."""
     path = folder / f"samples-{steps}.safetensors"
     facts = {"weights": file_sha256(arm / WEIGHTS), "count": count, "temperature": temperature, "seed": seed}
     kept = read_kept(path, facts)
@@ -97,19 +97,19 @@ def drawn_once(
 
 
 def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:
-    """A classifier of these images, or of the images that they were made from, and its accuracy."""
+    """Train a classifier on these images or on their labelled originals. Returns the classifier and its accuracy."""
     name = set_with_classes(rows)
     labelled = rows if name == rows.name else load_rows(name, root)
     return train_feature_network(labelled, levels=rows.levels, steps=steps)
 
 
 def set_with_classes(rows: RowSet) -> str:
-    """The name of the data set with classes of these images."""
+    """The name of the labelled data set of these images."""
     return check_choice("data set with classes", CLASSES_OF.get(rows.name, rows.name), LABELLED)
 
 
 def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowSet) -> dict[str, Any]:
-    """The distance of samples and of other test images to as many test images; the latter is the smallest to expect."""
+    """The distances of samples, and of other test images as a reference, to an equal number of test images."""
     real, others = two_sets(rows, len(next(iter(samples.values()))))
     return {
         "steps": {str(steps): feature_distance(network, drawn, real) for steps, drawn in samples.items()},
@@ -118,14 +118,16 @@ def distances(network: FeatureNetwork, samples: Mapping[int, Tensor], rows: RowS
 
 
 def two_sets(rows: RowSet, count: int) -> tuple[Tensor, Tensor]:
-    """Two disjoint sets of test images, a fixed random sample of the whole file: its beginning and its end may be by
-    different writers."""
+    """Two disjoint sets of test images, drawn at random with a fixed seed.
+
+    The draw covers the whole file, because the beginning and the end of a file may be by different writers.
+    """
     drawn = torch.randperm(len(rows.test), generator=stream(0, "test images"))[: check_samples(count, rows) * 2].numpy()
     return row_tensor(rows.test, np.sort(drawn[:count])), row_tensor(rows.test, np.sort(drawn[count:]))
 
 
 def check_samples(count: int, rows: RowSet) -> int:
-    """`count`, or ValueError if there are fewer than twice as many test images."""
+    """Return `count`. ValueError if there are fewer than 2 * count test images."""
     if 2 * count > len(rows.test):
         most = len(rows.test) // 2
         raise ValueError(

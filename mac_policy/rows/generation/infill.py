@@ -1,4 +1,4 @@
-"""Filling in the missing parts of texts and images with trained arms, and pictures of it."""
+"""Completion of missing parts of texts and images by trained arms, and pictures of the completions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def fill_text(
     temperature: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> str:
-    """`shown` with every underscore replaced by a letter or a space. Fewer `steps` fill in several at once.
+    """Replace each underscore of `shown` by a sampled letter or space. Fewer `steps` sample several at once.
 
-    A text longer than the model's chunk is filled in piece by piece; a shorter text is the beginning of a chunk whose
-    rest is missing.
+    A text that is longer than the model's chunk is split into pieces. A shorter text is the beginning of a chunk whose
+    remaining characters are missing.
 
     >>> fill_text(model, "the c_t sat on the ___")  # doctest: +SKIP
     'the cat sat on the mat'
@@ -51,7 +51,7 @@ def fill_text(
 
 
 def with_holes(text: str, given: Sequence[bool]) -> str:
-    """The text with underscores for all characters that are not given.
+    """Replace all characters that are not given by underscores.
 
     >>> from mac_policy.rows.generation.infill import with_holes
     >>> with_holes("abc", [True, False, True])
@@ -61,7 +61,7 @@ def with_holes(text: str, given: Sequence[bool]) -> str:
 
 
 def check_text(text: str) -> str:
-    """The text in lower case; ValueError unless it consists of letters, spaces and underscores."""
+    """Convert the text to lower case. ValueError unless it consists of letters, spaces and underscores."""
     if not text:
         raise ValueError("the text is empty: write a text with _ for each missing character")
     lower = text.lower()
@@ -74,17 +74,17 @@ def check_text(text: str) -> str:
 
 
 def three_rows(x: Tensor, given: Tensor, filled: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
-    """One picture (3 H, B W, 3): the images, the same with holes in grey, and the fills."""
+    """One picture (3 * H, B * W, 3): the images, the given parts on grey, and the completions."""
     return picture_of(completion_rows(x, given[None], {"filled": filled[None]}, levels), shape, levels)
 
 
 def picture_of(rows: Mapping[str, Tensor], shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
-    """Rows of images (B, N) below one another, (R * H, B * W, 3)."""
+    """Stack rows of images (B, N) vertically, (R * H, B * W, 3)."""
     return np.concatenate([strip(row, shape, levels) for row in rows.values()])
 
 
 def strip(images: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8]:
-    """Images (B, N) side by side, (H, B * W, 3)."""
+    """Concatenate images (B, N) horizontally, (H, B * W, 3)."""
     values = (images.float() * (255 / (levels - 1))).round().clamp(0, 255).byte().reshape(-1, *shape)
     colours = values.expand(-1, 3, -1, -1) if shape[0] == 1 else values
     picture: NDArray[np.uint8] = colours.permute(2, 0, 3, 1).reshape(shape[1], -1, 3).cpu().numpy()
@@ -92,7 +92,7 @@ def strip(images: Tensor, shape: Sequence[int], levels: int) -> NDArray[np.uint8
 
 
 def write_picture(path: Path, picture: NDArray[np.uint8], zoom: int = 3) -> Path:
-    """Write a PNG with every pixel as a square of `zoom` pixels."""
+    """Write a PNG that is enlarged by the integer factor `zoom`."""
     import imageio.v3 as imageio
 
     check_count("zoom", zoom)
@@ -105,7 +105,7 @@ def write_picture(path: Path, picture: NDArray[np.uint8], zoom: int = 3) -> Path
 
 
 def read_picture(path: Path, shape: Sequence[int]) -> Tensor:
-    """An image file as a row (1, N) of this shape, with values 0..255; its size must fit."""
+    """Read an image file as a row (1, N) with values 0..255. ValueError unless its size is that of `shape`."""
     import imageio.v3 as imageio
 
     try:
@@ -131,7 +131,7 @@ def completions(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The given mask of each image under each pattern (P, B, N), and the completions by every model (P, B, N).
 
-    A model with activation modes is asked in the mode that fills the missing region last. All models share the masks.
+    A model with activation modes samples in the mode that fills the missing region last. All models share the masks.
     """
     split = [split_pattern(pattern) for pattern in patterns]
     given = torch.stack(
@@ -153,7 +153,7 @@ def completions(
 
 
 def check_patterns(option: str, patterns: Any, shape: Sequence[int]) -> list[str]:
-    """The patterns of an option, each checked for rows of this shape; None is no pattern."""
+    """Check the patterns of an option for rows of this shape. None gives an empty list."""
     found = [str(pattern) for pattern in check_list(option, [] if patterns is None else patterns)]
     for pattern in found:
         try:
@@ -170,7 +170,7 @@ def in_mode_of(model: RowModel, pattern: str) -> RowModel:
 
 
 def completion_rows(x: Tensor, given: Tensor, fills: Mapping[str, Tensor], levels: int) -> dict[str, Tensor]:
-    """The rows of a picture by name (P * B, N): the data, the given part with grey holes, the completions."""
+    """The rows of a picture by name (P * B, N): the data, the given parts on grey, and the completions."""
     grey = torch.full_like(x.float(), GREY / 255 * (levels - 1))
     rows = {"data": x.float().expand(given.shape), "shown": torch.where(given, x.float(), grey)}
     rows |= {name: filled.float() for name, filled in fills.items()}
@@ -187,7 +187,7 @@ def write_rows(
     title: str = "",
     zoom: float = 0.6,
 ) -> Path:
-    """Write a PNG of rows of images, with their names at the left; `columns` are the names above, repeated."""
+    """Write a PNG of rows of images. Row names are at the left; `columns` are the names above, repeated cyclically."""
     count = len(next(iter(rows.values())))
     figure = Figure(figsize=(1.2 + zoom * count, 0.8 + zoom * len(rows)), layout="constrained")
     axes = figure.subplots()

@@ -31,11 +31,11 @@ RESULTS = "results.json"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Arms under one budget: the same rows in the same order, the same first weights, for each seed.
+    """Arms under one budget. For each seed, all arms have the same rows in the same order and the same initial weights.
 
-    load: the data for a seed (the same for all seeds unless `random_splits`); networks: for each kind of network that
-    an arm may ask ('set', 'path', the name of a baseline) what `ModelSpec` has as `network`; head, order, regions: as
-    `ModelSpec` has them.
+    load: returns the data for a seed (the same for all seeds unless `random_splits`)
+    networks: the `network` of `ModelSpec` for each kind of network ('set', 'path' or the name of a baseline)
+    head, order, regions: as in `ModelSpec`
     """
 
     name: str
@@ -62,7 +62,7 @@ class Comparison:
         return ModelSpec(arm, rows.shape, rows.levels, network, self.head, self.order, self.regions)
 
     def budget_for(self, rows: RowSet) -> Budget:
-        """The budget. All arms are asked for whole pixels of colour images if an arm is staged, and trained so."""
+        """The budget for these rows. If an arm is staged, all arms have queries of whole pixels of colour images."""
         staged = any(METHODS[arm].modes is not None for arm in self.arms)
         if not staged or len(rows.shape) != 3 or rows.shape[0] == 1:
             return self.budget
@@ -74,7 +74,7 @@ class Comparison:
         return self.folder / f"{arm}-s{seed}"
 
     def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
-        """Train and evaluate the arms that the folder lacks. The record is returned, and written after every arm."""
+        """Train and evaluate the arms that the folder lacks. The record is written after every arm and returned."""
         outcomes: list[Outcome] = []
         record: dict[str, Any] = {}
         for seed in self.seeds:
@@ -90,7 +90,7 @@ class Comparison:
         return record
 
     def check(self, rows: RowSet) -> None:
-        """ValueError for queries or models that cannot be made, before the first arm is trained."""
+        """Build all queries and models, so that invalid settings raise a ValueError before the first training."""
         evaluation_queries(1, rows.shape, self.budget_for(rows).evaluation)
         for arm in self.arms:
             build(self.spec(arm, rows))
@@ -98,7 +98,7 @@ class Comparison:
     def run_arm(
         self, arm: str, seed: int, rows: RowSet, fabric: Fabric, *, resume: bool = True, quiet: bool = False
     ) -> Outcome:
-        """Train and evaluate one arm, resumed from its folder. A training that diverges is an outcome, too."""
+        """Train and evaluate one arm, resumed from its folder. A diverged training is returned as an outcome."""
         budget = self.budget_for(rows)
         settings = budget.evaluation
         spec, folder = self.spec(arm, rows), self.arm_folder(arm, seed)
@@ -146,7 +146,7 @@ class Comparison:
     def arm_record(
         self, outcomes: Sequence[Outcome], values: Sequence[Mapping[str, NDArray[np.float64]]]
     ) -> dict[str, Any]:
-        """The record of an arm. `values` are of the seeds that converged; an arm with a diverged seed has no means."""
+        """The record of an arm. `values` omits diverged seeds. An arm with a diverged seed has no means."""
         trained = {
             "about": METHODS[outcomes[0].arm].about,
             "training_seeds": [o.seed for o in outcomes],
@@ -172,7 +172,7 @@ class Comparison:
         first: str,
         second: str,
     ) -> dict[str, Any]:
-        """The differences second - first, row by row, on the seeds that both arms have."""
+        """The paired differences second - first of each row, on the seeds that both arms have."""
         seeds = [{o.seed: v for o, v in zip(by_arm[arm], values[arm], strict=True)} for arm in (first, second)]
         both = [seed for seed in seeds[0] if seed in seeds[1]]
         names = [name for name in seeds[0][both[0]] if name in seeds[1][both[0]]] if both else []

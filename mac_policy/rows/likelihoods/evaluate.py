@@ -1,4 +1,4 @@
-"""The likelihoods of rows under a trained arm: computed by all processes together, kept in the arm's folder."""
+"""Log-likelihoods of rows under a trained arm, computed by all processes and cached in the arm's folder."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ AT_RANDOM = "-at-random"
 
 @dataclass(frozen=True)
 class Outcome:
-    """log_likelihood: 'query.density' to the nats of each test row (R,); asked: query to the number of variables that
-    each row was asked for (R,); diverged: the reason if there is no likelihood."""
+    """The result of one arm and seed.
+
+    log_likelihood: 'query.density' to the log-likelihood of each test row in nats (R,)
+    asked: query to the number of queried variables of each row (R,)
+    diverged: the reason if there is no likelihood
+    """
 
     arm: str
     seed: int
@@ -43,7 +47,7 @@ class Outcome:
     diverged: str | None = None
 
     def metrics(self, num_variables: int, discrete: bool, in_nats: bool = False) -> dict[str, NDArray[np.float64]]:
-        """The metrics of the test rows (R,): '<query>' by the head's own density, '<query>_<density>' by another.
+        """The metrics of each test row (R,): '<query>' for the head's own density, '<query>_<density>' for others.
 
         Discrete: bits, lower is better. 'joint' and 'marginal' are divided by the number N of variables, as in the
         papers, whatever the cardinality of a marginal; 'conditional' and '..._per_asked' by the number of queried
@@ -70,7 +74,7 @@ class Outcome:
 
 
 def per_asked(bits: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values with the mean sum(bits) / sum(asked) and, to first order, the variance of this ratio."""
+    """Linearise the ratio sum(bits) / sum(asked): values with its mean and, to first order, its variance."""
     ratio = bits.sum() / asked.sum()
     spread: NDArray[np.float64] = ratio + (bits - ratio * asked) / asked.mean()
     return spread
@@ -86,7 +90,7 @@ def evaluate(
     arm: str,
     seed: int,
 ) -> Outcome:
-    """The likelihoods of the test rows, read from the folder if they are kept there."""
+    """Compute the log-likelihoods of the test rows, or read them from the folder if they are cached there."""
     count = min(settings.rows or len(rows.test), len(rows.test))
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
     of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.full_note}
@@ -128,7 +132,7 @@ def _measured(
 def in_modes(model: RowModel, asked: Queries) -> dict[tuple[str, ...], RowModel]:
     """The model in the mode that fills the query last, and in the random mode, by the suffixes of their densities.
 
-    A model with other modes is asked once for both; a model without modes is asked once.
+    A model without modes, or without this mode, is evaluated once.
     """
     modes = model.modes
     if asked.mode is None or not modes:
@@ -153,9 +157,9 @@ def log_likelihoods(
 ) -> dict[str, Tensor]:
     """log p(x_query | x_given) in nats of one row for each query, by every density of the model: (R,).
 
-    The rows are chosen by `some_rows`. The precision is full, whatever it was in training.
+    The rows are chosen by `some_rows`. The precision is float32, also after training in lower precision.
 
-    Random orders depend on `seed`; the steps of an estimate (`steps` > 0) do not, so that arms share them.
+    Random orders depend on `seed`. The steps of an estimate (`steps` > 0) do not, so that all arms share them.
     """
     count = len(queries.query)
     training = model.training
@@ -196,5 +200,5 @@ def some_rows(available: int, count: int) -> NDArray[np.int64]:
 
 
 def row_tensor(rows: Rows, index: NDArray[np.int64]) -> Tensor:
-    """Rows as a tensor (B, N) of the same type."""
+    """The rows at `index` as a tensor (B, N) of the same dtype."""
     return torch.from_numpy(np.ascontiguousarray(rows[index]))

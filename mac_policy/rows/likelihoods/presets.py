@@ -1,4 +1,4 @@
-"""A comparison from plain values: a benchmark, its preset and a user's changes."""
+"""Build a comparison from plain values: a benchmark, its preset and a user's changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DATA_KEYS = ("name", "root", "download", "chunk", "train_rows", "valid_rows", "t
 
 
 def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The base of a benchmark, its preset over it, and a user's changes over both; None changes nothing.
+    """Merge the base of a benchmark, its preset and a user's changes; later values take precedence, None is ignored.
 
     >>> from mac_policy.rows.likelihoods.presets import chosen
     >>> chosen({"base": {"training": {"clip": 1}}, "presets": {"cpu": {"training": {"steps": 5}}}}, "cpu")
@@ -43,7 +43,7 @@ def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any]
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings key by key; other values but None replace the value below. Another `kind` replaces a mapping."""
+    """Merge `over` into `under` recursively. None is ignored. A mapping with another `kind` replaces the one below."""
     out = dict(under)
     for key, value in over.items():
         below = out.get(key)
@@ -63,7 +63,7 @@ def make_comparison(
     *,
     seeds: Sequence[int] | None = None,
 ) -> Comparison:
-    """The comparison that the `chosen` values describe. Data are read when it runs."""
+    """Build the comparison of the `chosen` values. The data are read when the comparison runs."""
     data = dict(values["data"])
     for key in data:
         check_choice("key in data", key, DATA_KEYS)
@@ -90,7 +90,7 @@ def make_comparison(
 
 
 def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings of every baseline, on the benchmark's set network."""
+    """The settings of every baseline, with the benchmark's set network by default."""
     said = values.get("baselines") or {}
     names = [arm.network for arm in METHODS.values() if arm.is_baseline]
     for name, settings in said.items():
@@ -99,7 +99,7 @@ def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def load_for_seed(data: Mapping[str, Any], seed: int) -> RowSet:
-    """The rows that `data` names. Tables without published splits are split by the seed."""
+    """Load the rows of `data`. A table without published splits is split by the seed."""
     name = data["name"]
     options: dict[str, Any] = {"split": seed} if name in RANDOM_SPLITS else {}
     if "chunk" in data:
@@ -110,9 +110,9 @@ def load_for_seed(data: Mapping[str, Any], seed: int) -> RowSet:
 
 
 def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
-    """All rows of the data set that an arm was trained on, in its split.
+    """Load all rows of the data set that an arm was trained on, in the same split.
 
-    Other files are refused, because their test rows may be among the arm's training rows.
+    Other files raise a ValueError, because their test rows may be training rows of the arm.
     """
     described = read_config(folder)
     name, trained_on = described["dataset"]["name"], described["dataset"]["sha256"]

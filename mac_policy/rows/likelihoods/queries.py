@@ -1,4 +1,4 @@
-"""The questions about test rows: a query mask and a given mask for each row."""
+"""Questions about test rows: a query mask and a given mask for each row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ QUERIES = ("joint", "marginal", "conditional")
 
 
 class Queries(NamedTuple):
-    """A query and a given mask for each row, (R, N) bool. mode: of staged activation, which fills the query last."""
+    """A query and a given mask for each row, (R, N) bool.
+
+    mode: the mode of staged activation that fills the query last, None for other queries
+    """
 
     query: Tensor
     given: Tensor
@@ -29,17 +32,19 @@ class Queries(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationSettings(Settings):
-    """rows: test rows that are evaluated (0: all); steps: of a path (0: all; fewer are an unbiased estimate)
-    queries: the kinds of queries, of 'joint' (always), 'marginal' and 'conditional'
+    """The settings of an evaluation.
+
+    rows: evaluated test rows (0: all); steps: evaluated steps of a path (0: all; fewer give an unbiased estimate)
+    queries: kinds of queries, among 'joint' (always), 'marginal' and 'conditional'
     orders: random orders over which an arm with random paths averages
-    cardinalities: further marginals, of these cardinalities
-    conditional: the evidence of conditional queries, 'uniform' in its cardinality or 'bernoulli' with probability 1/2
+    cardinalities: cardinalities of additional marginal queries
+    conditional: law of the evidence of conditional queries: 'uniform' in cardinality, or 'bernoulli' (probability 1/2)
     missing: patterns of missing variables, which are queried given all others: 'left', 'random-0.5', ...
-    importance_samples: of an arm with a latent vector on test rows (0: the number in training)
+    importance_samples: importance samples of an arm with a latent vector on test rows (0: as in training)
     whole_pixels: marginals and conditionals contain all channels of a pixel or none, and `cardinalities` count pixels;
-        true for all arms of a comparison if one of them is staged: staged arms are trained so
-    curve_rows, curve_steps: rows and steps of the curve along training, on validation rows
-    rows_per_pass: the size of a network pass
+        true for all arms of a comparison with a staged arm, because staged arms are trained with whole pixels
+    curve_rows, curve_steps: rows and steps of the validation curve along training
+    rows_per_pass: rows in one network pass
     """
 
     prefix: ClassVar[str] = "evaluation."
@@ -69,15 +74,16 @@ class EvaluationSettings(Settings):
 
 
 def joint(rows: int, num_variables: int) -> Queries:
-    """All variables, given nothing."""
+    """Query all variables, without evidence."""
     everything = torch.ones(rows, num_variables, dtype=torch.bool)
     return Queries(everything, ~everything)
 
 
 def marginal(rows: int, num_variables: int, cardinality: int | None = None, channels: int = 1) -> Queries:
-    """A uniform subset of a cardinality uniform in 1..N (or of this one), given nothing: the papers' test masks.
+    """Query a uniform subset without evidence: the test masks of the papers.
 
-    With `channels` > 1 the subset is of an image's pixels, with all their channels.
+    The cardinality is uniform in 1..N, or fixed by `cardinality`. With `channels` > 1, the subset consists of whole
+    pixels of an image.
     """
     places = num_variables // channels
     size = (1, places) if cardinality is None else (cardinality, cardinality)
@@ -86,9 +92,10 @@ def marginal(rows: int, num_variables: int, cardinality: int | None = None, chan
 
 
 def conditional(rows: int, num_variables: int, evidence: str = "uniform", channels: int = 1) -> Queries:
-    """All other variables, given evidence of a cardinality uniform in 0..N-1, or each variable with probability 1/2.
+    """Query all variables that are not given.
 
-    With `channels` > 1 the evidence is of whole pixels of an image.
+    The given variables have a cardinality uniform in 0..N-1 ('uniform') or a probability of 1/2 each ('bernoulli').
+    With `channels` > 1, they are whole pixels of an image.
     """
     places = num_variables // channels
     law = Bernoulli(places, 0.5) if evidence == "bernoulli" else UniformCardinality(places, 0, places - 1)
@@ -97,7 +104,7 @@ def conditional(rows: int, num_variables: int, evidence: str = "uniform", channe
 
 
 def missing(rows: int, shape: Sequence[int], pattern: str) -> Queries:
-    """The variables that a pattern leaves out, given all others."""
+    """Query the variables that a pattern leaves out, given all others."""
     kind, share = split_pattern(pattern)
     given = given_by_pattern(kind, share, rows, shape, stream(0, f"missing {pattern}"))
     if bool(given.all(1).any()):
@@ -125,6 +132,6 @@ def evaluation_queries(rows: int, shape: Sequence[int], settings: EvaluationSett
 
 
 def curve_queries(rows: int, shape: Sequence[int], settings: EvaluationSettings) -> dict[str, Queries]:
-    """The questions along training."""
+    """The questions of the validation curve along training."""
     along = EvaluationSettings(queries=("joint", "marginal"), whole_pixels=settings.whole_pixels)
     return evaluation_queries(rows, shape, along)

@@ -1,4 +1,4 @@
-"""What a comparison shows: a table for people and curves along training."""
+"""Reports of a comparison: tables of metrics and curves along training."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ DENSITIES = {
     "_grid": " (normalised on a grid)",
     "_ratio": " (as a ratio of marginals)",
 }
-OTHER_UNITS = "_nats"  # metrics that are another's in other units; paper_table has them
+OTHER_UNITS = "_nats"  # metrics that repeat another metric in other units, shown by `paper_table` only
 
 
 def about_suffix(name: str) -> str:
-    """Which density a metric's name ends with, '' for the head's own."""
+    """The suffix of the density in a metric's name, '' for the head's own density."""
     return next((suffix for suffix in DENSITIES if suffix and name.endswith(suffix)), "")
 
 
 def results_tables(record: Mapping[str, Any]) -> list[Table]:
-    """A table for each density: the head's own, and others of the arms that have them."""
+    """One table for each density. The tables of other densities than the head's contain the arms that have them."""
     known = list(dict.fromkeys(name for arm in record["arms"].values() for name in arm.get("metrics", ())))
     known = [name for name in known if not name.endswith(OTHER_UNITS)]
     if not known:
@@ -51,7 +51,7 @@ def results_tables(record: Mapping[str, Any]) -> list[Table]:
 
 
 def results_table(record: Mapping[str, Any], shown: Sequence[str], about: str) -> Table:
-    """A row for each arm: mean and 95% interval of each metric, and below them the difference to the first arm."""
+    """A table with one row for each arm: mean, 95% interval and paired difference to the first arm, by metric."""
     arms: Mapping[str, Any] = record["arms"]
     first = next(iter(arms))
     rows = next((f"{arm['rows'][0]} test rows; " for arm in arms.values() if "rows" in arm), "")
@@ -83,9 +83,9 @@ def paper_table(
     paper: Mapping[str, Mapping[str, float]],
     sign: float = 1,
 ) -> Table:
-    """One metric of every data set, mean and standard deviation over the seeds, and a paper's numbers behind it.
+    """A table of one metric on every data set: mean and standard deviation over seeds, and published values.
 
-    paper: for each data set the published number of each arm, and of models that are not here.
+    paper: for each data set, the published values of the arms and of further models; sign: factor of our values.
     """
     table = Table(title=title)
     table.add_column("arm", no_wrap=True)
@@ -117,10 +117,10 @@ def _cell(found: Mapping[str, Any] | None, difference: Mapping[str, Any] | None)
 
 
 def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Path) -> Path:
-    """Joint and marginal on validation rows along training, a line an arm: the mean over its seeds (Fig. 3).
+    """Plot joint and marginal metrics on validation rows along training, one line for each arm (Fig. 3).
 
-    Above against steps, below against seconds of training. `scale` turns nats a variable into the unit of the record,
-    with its sign.
+    A line is the mean over seeds. The upper panels show steps, the lower panels seconds of training. `scale` converts
+    nats per variable to the unit and sign of the record.
     """
     figure = Figure(figsize=(10, 8), layout="constrained")
     panels = figure.subplots(len(AXES), len(PANELS), sharey="col")
@@ -146,14 +146,14 @@ def write_curves(record: Mapping[str, Any], folder: Path, scale: float, path: Pa
 
 
 def draw_curve(panel: Axes, at: NDArray[np.float64], lines: NDArray[np.float64], color: str, label: str) -> None:
-    """The mean of `lines` (seeds, points), in a band from the lowest to the highest of them."""
+    """Plot the mean of `lines` (seeds, points) and a band from their minimum to their maximum."""
     panel.plot(at, lines.mean(0), color=color, label=label)
     if len(lines) > 1:
         panel.fill_between(at, lines.min(0), lines.max(0), color=color, alpha=0.15, lw=0)
 
 
 def read_metrics(path: Path) -> dict[str, list[float]]:
-    """The columns of a run's metrics; empty where there are none."""
+    """Read the columns of a run's metrics. The mapping is empty if there is no file."""
     if not path.exists():
         return {}
     with path.open() as file:

@@ -1,4 +1,4 @@
-"""Training one arm on the rows of a data set, which are varied at random."""
+"""Training of one arm on the rows of a data set, with random variations of the rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Variation(Settings):
     images: tuple[Annotated[str, choice(VARIATIONS, "variation of images")], ...] = ()
 
     def check_fits(self, shape: Sequence[int], levels: int | None) -> None:
-        """ValueError if rows of this shape and with this number of levels (None: real numbers) cannot be varied so."""
+        """Raise a ValueError if the variation does not apply to rows of this shape and `levels` (None: real)."""
         if self.noise and levels is not None:
             raise ValueError(
                 f"variation.noise={self.noise} is for real numbers, these rows have values 0..{levels - 1}"
@@ -57,7 +57,7 @@ class Variation(Settings):
         check_square(self.images, shape)
 
     def __call__(self, x: Tensor, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Rows (B, N) of images or tables of this shape, varied."""
+        """Apply the variation to rows (B, N) of this shape."""
         if self.noise:
             x = x + self.noise * torch.randn(x.shape, generator=generator)
         if self.images:
@@ -66,7 +66,7 @@ class Variation(Settings):
 
 
 def vary_images(images: Tensor, names: Sequence[str], generator: torch.Generator) -> Tensor:
-    """(B, C, H, W), each variation of each image with probability 1/2."""
+    """Apply each variation to each image (B, C, H, W) with probability 1/2."""
     check_square(names, images.shape[1:])
     for move in (move for name in names for move in VARIATIONS[name]):
         chosen = torch.rand(len(images), generator=generator) < 0.5
@@ -75,17 +75,19 @@ def vary_images(images: Tensor, names: Sequence[str], generator: torch.Generator
 
 
 def check_square(names: Sequence[str], shape: Sequence[int]) -> None:
-    """ValueError if images of this shape are to be rotated and are not square."""
+    """Raise a ValueError if `names` contains a rotation and the images are not square."""
     if "rotate" in names and shape[1] != shape[2]:
         raise ValueError(f"only square images can be rotated, these are {shape[1]} x {shape[2]}")
 
 
 @dataclass(frozen=True)
 class Budget(Settings):
-    """How the arms of a comparison are trained: the same for each.
+    """The training settings that all arms of a comparison share.
 
-    training: steps, batch, rates, ...; variation: of the rows; energy_warmup: first steps in which a head with an
-    energy trains its proposal alone; evaluation: its curve_* define the curve along training.
+    training: steps, batch size, learning rate, ...
+    variation: random variation of the training rows
+    energy_warmup: initial steps in which an energy head trains only its proposal
+    evaluation: the settings of the evaluation; its curve_* define the validation curve
     """
 
     training: TrainSettings
@@ -107,7 +109,7 @@ class Budget(Settings):
 
 
 class ArmRun(Run[RowModel]):
-    """The training of an arm. The seed decides the first weights, the order of the rows and all random draws."""
+    """The training of an arm. The seed determines the initial weights, the order of the rows and all random draws."""
 
     key = "model"
     files = (checkpoint.CONFIG, checkpoint.WEIGHTS, LIKELIHOOD)
@@ -151,9 +153,9 @@ class ArmRun(Run[RowModel]):
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """Nats per variable of joint and marginal queries on validation rows. `validation_loss` is the marginal's.
+        """The negative log-likelihood of joint and marginal queries on validation rows, in nats per variable.
 
-        A model that answers joint queries alone has the joint's.
+        `validation_loss` is the value of the marginal, or of the joint for a model that answers joint queries only.
         """
         settings = self.budget.evaluation
         count = min(settings.curve_rows, len(self.data.valid))

@@ -1,4 +1,4 @@
-"""Grey images of 28 x 28: MNIST and Fashion-MNIST from their idx files, and MNIST in its fixed binarisation."""
+"""Grayscale images of 28 x 28 pixels: MNIST, Fashion-MNIST (idx files) and statically binarised MNIST."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ HELD_OUT = 1 / 60
 
 
 def load_mnist(root: str | Path | None = None, *, download: bool = False) -> RowSet:
-    """MNIST; the last 1,000 training images are held out for validation. Values 0..255."""
+    """MNIST with values 0..255. The last 1,000 training images are held out for validation."""
     return _from_idx(MNIST, MNIST.locate(root, download=download))
 
 
 def load_fashion_mnist(root: str | Path | None = None, *, download: bool = False) -> RowSet:
-    """Fashion-MNIST, whose files are named like MNIST's (which are refused here); split the same way."""
+    """Fashion-MNIST, split as MNIST. The files have the same names; files with MNIST's content raise a ValueError."""
     return _from_idx(FASHION_MNIST, FASHION_MNIST.locate(root, download=download))
 
 
@@ -106,12 +106,12 @@ def _check_content(published: Published, path: Path, images: NDArray[np.uint8], 
 
 
 def idx_header(shape: tuple[int, ...]) -> bytes:
-    """The first bytes of an idx file of unsigned bytes."""
+    """The header of an idx file of unsigned bytes with this shape."""
     return bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
 
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The images of an idx file, plain or gzip, as rows; the file must be exactly that of `shape`."""
+    """Read an idx file, plain or gzip, as rows. ValueError unless its header and size are those of `shape`."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -127,10 +127,10 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def load_binarized_mnist(root: str | Path | None = None, *, download: bool = False) -> RowSet:
-    """MNIST in the fixed binarisation of Larochelle and Murray, with its own three splits. Values 0 and 1.
+    """Statically binarised MNIST (Larochelle and Murray) in its published splits, with values 0 and 1.
 
-    The published test images are sorted by digit, so that the first of them are all noughts; here they are in a random
-    order, always the same one.
+    The published test images are sorted by digit. They are shuffled here with a fixed seed, so that the first rows
+    contain all digits.
     """
     folder = BINARIZED_MNIST.locate(root, download=download)
     packed = folder / "binarized_mnist.npz"
@@ -152,7 +152,7 @@ def _binary(path: Path, split: str, rows: int) -> NDArray[np.uint8]:
 
 
 def read_amat(path: Path) -> NDArray[np.uint8]:
-    """Lines of 0s and 1s with spaces between."""
+    """Read a text file of 0s and 1s that are separated by spaces, as rows (S, 784)."""
     if not path.is_file():
         raise ValueError(f"{path} is missing; expected {' '.join(BINARIZED_MNIST.files)}")
     digits = np.frombuffer(path.read_bytes(), np.uint8)

@@ -1,10 +1,10 @@
 """Folders of image files as rows: CelebA-HQ at 64 x 64 and ImageNet at 64 x 64.
 
-An image is cut to its middle square, shrunk to the size by averaging, and read when it is asked for: sets larger than
-memory are no trouble. Rows are (3, size, size), channel by channel, with values 0..255.
+Each image is read when it is indexed, so that a data set can be larger than memory. The image is cropped to its
+central square and downsampled by averaging. Rows have the shape (3, size, size), channels first, and values 0..255.
 
-Images are ordered by a hash of their names, not by the names: those stand class by class, so that images cut off the
-end would be of classes that no model was trained on, and the first few thousand of a handful of classes.
+Images are ordered by a hash of their names. Names are often sorted by class: in their order, the first rows would
+contain few classes, and the held-out rows would contain classes without training rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mac_policy.rows.sets.row_set import RowSet
 SIZE = 64
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
-SHARES = (0.9, 0.95)  # of a folder without splits: train up to the first, valid to the second
+SHARES = (0.9, 0.95)  # cumulative shares of the training and validation splits of a folder without splits
 
 FOLDERS = {
     "celeba64": Published(
@@ -48,7 +48,7 @@ FOLDERS = {
 
 
 class ImageFiles:
-    """Rows (S, 3 * size * size) uint8, one an image file, read when they are asked for."""
+    """Rows (S, 3 * size * size) uint8, one for each image file. A file is read when its row is indexed."""
 
     def __init__(self, paths: Sequence[Path], size: int = SIZE) -> None:
         self.paths, self.size = list(paths), size
@@ -67,12 +67,12 @@ class ImageFiles:
         return rows
 
     def head(self, count: int) -> ImageFiles:
-        """The first `count` of them, without reading any."""
+        """The first `count` rows. No file is read."""
         return ImageFiles(self.paths[:count], self.size)
 
 
 def read_square(path: Path, size: int) -> NDArray[np.uint8]:
-    """(3 * size * size,) of an image file: its middle square, shrunk by averaging."""
+    """Read the central square of an image file, downsampled by averaging. (3 * size * size,)"""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -94,11 +94,11 @@ def load_folder(
     download: bool = False,
     size: int = SIZE,
 ) -> RowSet:
-    """One of `FOLDERS`, in the splits that its sub-folders are; what they lack is cut off the training images.
+    """One of `FOLDERS`, with its sub-folders as splits. A missing split is held out from the training images.
 
-    Without a folder of training images all are split, 90 / 5 / 5. Without a test folder the validation images are the
-    test images, as is the custom with ImageNet. Images stand in the order of `image_files`: what is cut off, and the
-    first few, are of all classes.
+    Without a folder of training images, all images are split 90 / 5 / 5. Without a test folder, the validation images
+    are the test images, as is usual for ImageNet. Images are in the order of `image_files`, so that held-out images
+    and the first images of a split come from all classes.
     """
     folder = FOLDERS[check_choice("image folder", name, FOLDERS)].locate(root, download=download)
     paths = splits(folder)
@@ -108,7 +108,7 @@ def load_folder(
 
 
 def splits(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
-    """The image files of the three splits."""
+    """The image files of the training, validation and test splits."""
     found = [_images_of_first(folder, names) for names in (TRAIN, VALID, TEST)]
     train, valid, test = found
     if not train:
@@ -128,7 +128,7 @@ def splits(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 
 
 def last_cut_off(paths: list[Path], share: float) -> tuple[list[Path], list[Path]]:
-    """(all but the last, the last) of the paths: at least one of each."""
+    """Split off the last `share` of the paths: (the remaining paths, the last paths), at least one path each."""
     if len(paths) < 2:
         raise ValueError(f"{paths[0].parent} has one image alone: none is left to hold out")
     kept = max(1, len(paths) - max(1, round(share * len(paths))))
@@ -140,8 +140,10 @@ def _images_of_first(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """All image files below a folder, ordered by a hash of their paths in it: as good as at random, always alike, and a
-    further file moves no other past another."""
+    """All image files below a folder, ordered by a hash of their relative paths.
+
+    The order is pseudorandom and deterministic. An added file does not change the order of the other files.
+    """
     found = [
         Path(where) / name for where, _, names in os.walk(folder) for name in names if name.lower().endswith(SUFFIXES)
     ]
@@ -149,7 +151,7 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def names_sha256(folder: Path, paths: Sequence[Path]) -> str:
-    """A fingerprint of which files there are and how large: reading millions of images would take hours."""
+    """A sha256 of the names and sizes of the files. Hashing the content of millions of images would take hours."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())

@@ -1,7 +1,7 @@
-"""Arrays in the formats that data sets are published in: npz files, and pickles, which are read without running code.
+"""Readers for the file formats of published data sets: npz files and pickles, without execution of pickled code.
 
-Arrays of an npz file are mapped where they are stored uncompressed. Of a pickle only arrays and plain values are
-loaded: every other class that it names is refused or, where its state alone is needed, replaced by an empty shell.
+Uncompressed arrays of an npz file are memory-mapped. Only arrays and plain values are loaded from a pickle. Any other
+class raises an error or, if only its state is needed, is replaced by a `Shell`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-HEADER = 30  # bytes of a zip member's own header, before its name and extra field
+HEADER = 30  # bytes of a zip member's local header before its name and extra field
 
 
 def mapped_member(path: Path, name: str) -> NDArray[Any]:
-    """One array of an npz file, as a memory map when it is stored uncompressed."""
+    """Read one array of an npz file. An uncompressed array is memory-mapped."""
     try:
         with zipfile.ZipFile(path) as archive:
             info = archive.getinfo(f"{name}.npy")
@@ -68,7 +68,7 @@ _ALLOWED = {
 
 
 class Shell:
-    """Stands in for an object of a class that is not loaded; keeps what the pickle says of it."""
+    """A placeholder for an object whose class is not loaded. It keeps the pickled arguments and state."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -79,7 +79,7 @@ class Shell:
 
 
 class SafeUnpickler(pickle.Unpickler):
-    """Loads numpy arrays and plain containers; classes of the modules in `shells` become a Shell."""
+    """An unpickler of numpy arrays and plain containers. Classes of the modules in `shells` become a `Shell`."""
 
     def __init__(self, file: Any, *, shells: tuple[str, ...] = ()) -> None:
         super().__init__(file, encoding="latin1")
@@ -89,13 +89,13 @@ class SafeUnpickler(pickle.Unpickler):
         if (module, name) in _ALLOWED:
             return super().find_class(module, name)
         if module.split(".")[0] in self._shells:
-            # Pickles build objects by a class, or by a function `_new_...(class, ...)`: both are called here.
+            # A pickle builds objects with a class or a function `_new_...(class, ...)`: a Shell stands in for both.
             return type(name, (Shell,), {})
         raise pickle.UnpicklingError(f"{module}.{name} is not among what such a file may hold")
 
 
 def read_pickle(path: Path, *, shells: tuple[str, ...] = ()) -> Any:
-    """The content of a pickle; ValueError naming the file where it is none, or damaged."""
+    """Read a pickle. A ValueError names a file that is damaged or is not a pickle."""
     try:
         return SafeUnpickler(io.BytesIO(path.read_bytes()), shells=shells).load()
     except (pickle.UnpicklingError, EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -103,12 +103,12 @@ def read_pickle(path: Path, *, shells: tuple[str, ...] = ()) -> Any:
 
 
 def frame_columns(path: Path) -> dict[str, NDArray[Any]]:
-    """Column name to values of a DataFrame pickled in the form that pandas wrote from 0.14.1 to 1.2."""
+    """Read a DataFrame that was pickled by pandas 0.14.1 to 1.2, as a mapping from column names to values."""
     frame = read_pickle(path, shells=("pandas",))
     try:
         _, _, _, extra = _manager(frame).state
         blocks = extra["0.14.1"]
-        names = blocks["axes"][0].arguments[1]["data"]  # of a pickled Index: `_new_Index(class, {"data": labels})`
+        names = blocks["axes"][0].arguments[1]["data"]  # a pickled Index is `_new_Index(class, {"data": labels})`
         columns: dict[int, NDArray[Any]] = {}
         for block in blocks["blocks"]:
             places = np.arange(len(names))[block["mgr_locs"]].tolist()
@@ -119,7 +119,7 @@ def frame_columns(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _manager(frame: Any) -> Shell:
-    """A DataFrame's state is its block manager, or a dict that holds it."""
+    """The block manager of a pickled DataFrame, whose state is the manager or a dict that contains it."""
     state = frame.state
     if isinstance(state, dict):
         state = state.get("_mgr", state.get("_data"))

@@ -1,6 +1,6 @@
-"""Colour images of 32 x 32: CIFAR-10 and ImageNet32, in the forms they are published in.
+"""Colour images of 32 x 32 pixels: CIFAR-10 and ImageNet32, read from their published files.
 
-A row is an image channel by channel, (3, 32, 32), the layout of both sets' files, with values 0..255.
+A row is one image (3, 32, 32), channels first as in the files, with values 0..255.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ IMAGENET32 = Published(
     ),
 )
 IMAGENET_TRAIN, IMAGENET_TEST = 1_281_167, 50_000
-HELD_OUT = 0.02  # neither set publishes a validation split: the last training images
+HELD_OUT = 0.02  # share of the training images held out for validation: neither set has a published validation split
 
 
 def load_cifar10(root: str | Path | None = None, *, download: bool = False) -> RowSet:
-    """CIFAR-10 from its binary or its python batches; fewer than five training batches are taken and noted.
+    """CIFAR-10 from its binary or python batches. Fewer than five training batches are accepted and noted.
 
     The last 2% of the training images are held out for validation.
     """
@@ -80,7 +80,7 @@ def load_cifar10(root: str | Path | None = None, *, download: bool = False) -> R
 
 
 def batch_files(folder: Path, stem: str, count: int, suffixes: tuple[str, ...]) -> list[Path]:
-    """The training batches in a folder by their numbers, 1..count: at least one, and one file for each."""
+    """The training batches of a folder, sorted by number 1..count. At least one batch, and one file for each number."""
     expected = " ... ".join(f"{stem}{number}{suffixes[0]}" for number in (1, count))
     found: dict[int, Path] = {}
     for path in sorted(folder.glob(f"{stem}*")):
@@ -99,7 +99,7 @@ def batch_files(folder: Path, stem: str, count: int, suffixes: tuple[str, ...]) 
 
 
 def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
-    """(10000, 3072) of a binary batch: a byte of label, then 3072 of image, mapped from the file."""
+    """Memory-map the images (10000, 3072) of a binary batch. A record is one label byte and 3072 image bytes."""
     found = path.stat().st_size
     if found != BATCH_BYTES:
         raise ValueError(
@@ -112,7 +112,7 @@ def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
 
 
 def read_batch(path: Path, images: int | None = None) -> NDArray[np.uint8]:
-    """(images, 3072) of a batch that is an npz file or a pickle."""
+    """Read the images (images, 3072) of a batch, which is an npz file or a pickle."""
     content = {"data": mapped_member(path, "data")} if path.suffix == ".npz" else read_pickle(path)
     data = content.get("data") if isinstance(content, dict) else None
     wanted = f"uint8 'data' of shape ({images or 'images'}, {PIXELS})"
@@ -125,8 +125,10 @@ def read_batch(path: Path, images: int | None = None) -> NDArray[np.uint8]:
 
 
 def load_imagenet32(root: str | Path | None = None, *, download: bool = False) -> RowSet:
-    """ImageNet32 from its npz (or pickled) batches; the published validation images are the test split, as in the
-    literature. Uncompressed npz batches are mapped, compressed ones and pickles are read (3.9 GB for all ten).
+    """ImageNet32 from its npz or pickled batches. The published validation images are the test split.
+
+    Uncompressed npz batches are memory-mapped. Compressed batches and pickles are read into memory (3.9 GB for all
+    ten batches).
     """
     folder = IMAGENET32.locate(root, download=download)
     paths = batch_files(folder, "train_data_batch_", 10, (".npz", ""))

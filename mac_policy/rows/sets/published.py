@@ -1,4 +1,4 @@
-"""Published data sets: where their files lie on this machine, and how to get them where they do not."""
+"""Published data sets: the location of their files on this machine, and their downloads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CACHE = "MAC_CACHE"
 
 @dataclass(frozen=True)
 class Published:
-    """A data set as it is published.
+    """The files of a published data set, and their downloads.
 
     >>> from mac_policy.rows.sets.published import Published
     >>> Published("text8", files=("text8",), markers=("text8*",), downloads=()).folders
@@ -25,25 +25,26 @@ class Published:
 
     name: str
     files: tuple[str, ...]
-    """The names to expect, for people."""
+    """Names of the files, for error messages."""
     markers: tuple[str, ...]
-    """Patterns; a folder with a file of each is taken."""
+    """Glob patterns. A folder that matches every pattern holds the data set."""
     downloads: tuple[Download, ...]
     aliases: tuple[str, ...] = ()
-    """Folders that may hold the files, below a root, besides `name` and the root itself."""
+    """Further folders below a root that may hold the files, besides `name` and the root itself."""
     home: str | None = None
-    """The cache's folder for downloads, where it is not `name`; one of the aliases."""
+    """The cache folder of the downloads, one of the aliases. None: `name`."""
     has_folder: bool = False
-    """Whether the files are told by the folder they are in alone; then a root itself is not taken for it."""
+    """Whether only the folder's name identifies the files. If true, the root itself is not searched."""
 
     @property
     def folders(self) -> tuple[str, ...]:
         return (self.name, *self.aliases) if self.has_folder else (self.name, *self.aliases, "")
 
     def locate(self, root: str | Path | None = None, *, download: bool = False, console: Console | None = None) -> Path:
-        """The folder with the files: in `root`, else in $MAC_DATA, else among those downloaded before.
+        """The folder with the files, below `root` or, if `root` is None, below $MAC_DATA or the cache.
 
-        `download` fetches them where they are nowhere; an error says how to get them otherwise.
+        `download` fetches files that are not found in $MAC_DATA or the cache. Otherwise a ValueError says how to get
+        the files.
         """
         roots = list(search_roots(root))
         for candidate in (place / folder for place in roots for folder in self.folders):
@@ -60,14 +61,14 @@ class Published:
 
     @property
     def target(self) -> Path:
-        """Where a download goes."""
+        """The folder that downloads are written to."""
         return cache_folder() / (self.home or self.name)
 
     def is_in(self, folder: Path) -> bool:
         return folder.is_dir() and all(next(folder.glob(marker), None) is not None for marker in self.markers)
 
     def how_to_get(self, roots: list[Path], root: str | Path | None) -> str:
-        """What was looked for and where, and the ways to get it."""
+        """An error message: the missing files, the searched folders and the ways to get the files."""
         lines = [f"{self.name}: no {', '.join(self.files)} in"]
         lines += [f"  {place} (or its {' or '.join(filter(None, self.folders))})" for place in roots]
         lines += ["How to get it:"]
@@ -81,7 +82,7 @@ class Published:
 
 
 def search_roots(root: str | Path | None) -> Iterator[Path]:
-    """An explicit root alone; else $MAC_DATA, if set, and the cache."""
+    """The root if it is given; otherwise $MAC_DATA, if it is set, and the cache."""
     if root is not None:
         yield Path(root).expanduser()
         return
@@ -91,11 +92,11 @@ def search_roots(root: str | Path | None) -> Iterator[Path]:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: $MAC_CACHE, else ~/.cache/mac-policy."""
+    """The folder of downloads: $MAC_CACHE, by default ~/.cache/mac-policy."""
     given = os.environ.get(CACHE)
     return Path(given) if given else Path.home() / ".cache" / "mac-policy"
 
 
 def sole_file(folder: Path, *names: str) -> Path | None:
-    """The first of these files that is there."""
+    """The path of the first of these files that exists, or None."""
     return next((folder / name for name in names if (folder / name).is_file()), None)

@@ -1,4 +1,4 @@
-"""The benchmark data sets by name: their rows and, for images that have them, their classes."""
+"""The benchmark data sets by name: their rows and, for labelled images, their classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETS: dict[str, Callable[..., RowSet]] = {
     **{name: partial(load_table, name) for name in TABLES},
     **{name: partial(load_uci, name) for name in UCI_SHAPES},
 }
-RANDOM_SPLITS = tuple(UCI_SHAPES)  # these take `split`: rows are divided anew for each
+RANDOM_SPLITS = tuple(UCI_SHAPES)  # data sets with the option `split`, the number of a random split
 
 
 def load_rows(
@@ -41,9 +41,9 @@ def load_rows(
     download: bool = False,
     **options: Any,
 ) -> RowSet:
-    """A benchmark data set. root: a folder to look in instead of $MAC_DATA and the cache.
+    """Load a benchmark data set. root: the folder that is searched instead of $MAC_DATA and the cache.
 
-    options: chunk (text8: characters a row); split (the UCI tables: number of the random split).
+    options: chunk (text8): characters per row; split (UCI tables): number of the random split.
 
     >>> load_rows("text8", chunk=64).shape  # doctest: +SKIP
     (64,)
@@ -57,11 +57,11 @@ def load_rows(
 
 
 LABELLED = ("mnist", "fashion-mnist", "cifar10")
-NUM_CLASSES = 10  # of each of these sets
+NUM_CLASSES = 10  # the same for all labelled sets
 
 
 class Labels(NamedTuple):
-    """A class 0..9 for each row of the splits of a `RowSet`."""
+    """The class 0..9 of each row, for the three splits of a `RowSet`."""
 
     train: NDArray[np.uint8]  # (S,)
     valid: NDArray[np.uint8]
@@ -69,7 +69,7 @@ class Labels(NamedTuple):
 
 
 def load_labels(rows: RowSet) -> Labels:
-    """The labels that lie beside the images `rows` was read from.
+    """Load the labels of `rows` from the folder of its images.
 
     >>> from mac_policy.rows.sets.registry import load_labels, load_rows
     >>> load_labels(load_rows("mnist")).test[:3]  # doctest: +SKIP
@@ -86,7 +86,7 @@ def load_labels(rows: RowSet) -> Labels:
             raise ValueError(f"{folder} has {len(labels):,} labels for {count:,} {split} images")
         if labels.max(initial=0) >= NUM_CLASSES:
             raise ValueError(f"{folder} has labels above {NUM_CLASSES - 1} in {split}")
-    counts = (len(rows.train), len(rows.valid), len(rows.test))  # of limited rows: the first of each split
+    counts = (len(rows.train), len(rows.valid), len(rows.test))  # a limited split has the first rows only
     return Labels(*(labels[:count] for labels, count in zip(found, counts, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""Data sets for likelihoods: rows of N variables each, split into train, validation and test."""
+"""Data sets of rows with N variables each, in training, validation and test splits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mac_policy.common.digest import file_sha256
 
 
 class Rows(Protocol):
-    """Rows (S, N) that may lie in memory or in a mapped file: a numpy array, or several of them as one."""
+    """Rows (S, N) in memory or in a memory-mapped file: a numpy array or `JoinedRows`."""
 
     def __len__(self) -> int: ...
 
@@ -26,7 +26,7 @@ class Rows(Protocol):
 
 
 class JoinedRows:
-    """Several arrays of rows as one, without copying them together.
+    """Concatenate arrays of rows without a copy.
 
     >>> import numpy as np
     >>> from mac_policy.rows.sets.row_set import JoinedRows
@@ -60,11 +60,13 @@ class JoinedRows:
 
 @dataclass(frozen=True)
 class RowSet:
-    """Three splits of rows, and what their values are.
+    """A data set of rows in three splits.
 
-    shape: of one row, (N,) or (channels, height, width), variables numbered as `reshape(-1)` does; levels: values
-    are 0..levels-1, None for real numbers; note: how the files differ from the published set, '' if they do not;
-    available: of each split that was limited to its first rows, the number of all its rows.
+    shape: the shape of one row, (N,) or (channels, height, width); variables are numbered in the order of
+        `reshape(-1)`
+    levels: values are 0..levels-1; None for real numbers
+    note: the differences between the files and the published data set, '' if there are none
+    available: for each split that is limited to its first rows, the number of rows without the limit
     """
 
     name: str
@@ -83,7 +85,7 @@ class RowSet:
         return math.prod(self.shape)
 
     def limited(self, train: int | None = None, valid: int | None = None, test: int | None = None) -> RowSet:
-        """The first rows of each split; `full_note` says so."""
+        """A copy with the first rows of each split. `full_note` states the limits."""
         found = self
         for split, count in (("train", train), ("valid", valid), ("test", test)):
             rows: Rows = getattr(self, split)
@@ -96,11 +98,11 @@ class RowSet:
 
     @property
     def full_note(self) -> str:
-        """The note, with the limits of all splits."""
+        """The note and the limits of all splits."""
         return self.note_of("train", "valid", "test")
 
     def note_of(self, *splits: str) -> str:
-        """The note, with the limits of these splits."""
+        """The note and the limits of these splits."""
         limits = [
             f"first {len(getattr(self, split)):,} of {self.available[split]:,} {split} rows"
             for split in splits
@@ -109,7 +111,7 @@ class RowSet:
         return "; ".join([self.note, *limits] if self.note else limits)
 
     def record(self) -> dict[str, Any]:
-        """What a results.json says of the data."""
+        """The record of the data set in results.json."""
         return {
             "name": self.name,
             "source": self.location,
@@ -129,8 +131,10 @@ class RowSet:
 
 
 def files_sha256(paths: Sequence[Path]) -> str:
-    """One file's sha256; of several, the sha256 over theirs in this order. No two may be the same: parts of a data
-    set never are, and rows that are held out would be trained on."""
+    """The sha256 of one file, or the sha256 over the digests of several files in this order.
+
+    Identical files raise a ValueError, because a copied part would put held-out rows into the training split.
+    """
     each = [file_sha256(path) for path in paths]
     for path, digest in zip(paths, each, strict=True):
         first = paths[each.index(digest)]
@@ -140,7 +144,7 @@ def files_sha256(paths: Sequence[Path]) -> str:
 
 
 def hold_out(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """(all but the last, the last) rows: at least one is held out."""
+    """Split off the last `share` of the rows, at least one: (the remaining rows, the held-out rows)."""
     kept = max(1, len(rows) - max(1, round(share * len(rows))))
     if isinstance(rows, JoinedRows):
         return rows.head(kept), rows[kept:]

@@ -1,4 +1,4 @@
-"""Normalising tables, and what to do with columns that never change."""
+"""Normalisation of tables, and removal of constant columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONSTANT = 1e-6
-"""The relative width of a column below which the column is constant, up to rounding."""
+"""The relative range of values up to which a column counts as constant."""
 
 
 class Scaling(NamedTuple):
-    """(x - mean) / std by column, (N,) each; std is 1 where a column is constant.
+    """Standardise columns: (x - mean) / std, with mean and std (N,). std is 1 for a constant column.
 
     >>> import numpy as np
     >>> from mac_policy.rows.sets.scaling import Scaling
@@ -33,7 +33,7 @@ class Scaling(NamedTuple):
 
 
 def is_constant(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which columns have one value only, up to rounding. (N,) bool"""
+    """True for columns that have a single value up to rounding. (N,) bool"""
     low, high = rows.min(0).astype(np.float64), rows.max(0).astype(np.float64)
     constant: NDArray[np.bool_] = high - low <= CONSTANT * np.maximum(np.maximum(abs(low), abs(high)), 1.0)
     return constant
@@ -42,9 +42,10 @@ def is_constant(rows: NDArray[Any]) -> NDArray[np.bool_]:
 def drop_constant(
     splits: tuple[NDArray[Any], ...],
 ) -> tuple[tuple[NDArray[Any], ...], str]:
-    """The splits without the columns that are constant in the first, and a note that names them ('' if none).
+    """Drop the columns that are constant in the first split. Returns the splits and a note that names the columns.
 
-    Such a column has no density: a model would be paid without limit for a narrow peak.
+    A constant column has no density: the likelihood of a narrow peak on its value is unbounded. The note is '' if no
+    column is constant.
     """
     constant = is_constant(splits[0])
     if not constant.any():

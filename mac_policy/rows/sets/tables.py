@@ -1,8 +1,7 @@
 """The five tables of masked autoregressive flows and ACE: power, gas, hepmass, miniboone, bsds.
 
-Published at zenodo.org/record/1161203 as files in five forms. Columns, noise, order, splits and normalisation are
-those of Papamakarios et al. (2017), which Strauss and Oliva (2021) and the MAC paper keep, so that numbers on them
-compare.
+The files are published at zenodo.org/record/1161203. Columns, noise, order, splits and normalisation follow
+Papamakarios et al. (2017), as in Strauss and Oliva (2021) and in the MAC paper, so that likelihoods are comparable.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Splits(NamedTuple):
 
 
 class Table(NamedTuple):
-    """One of the sets: its files below the archive's data/, its columns after preprocessing, how it is made."""
+    """One table: its files below data/ of the archive, its size after preprocessing, and its preprocessing."""
 
     files: tuple[str, ...]
     columns: int
@@ -43,26 +42,26 @@ class Table(NamedTuple):
 
 
 def tail_splits(rows: Floats) -> Splits:
-    """The last tenth for test, the last tenth of the rest for validation."""
+    """Split rows: the last tenth is the test split, the last tenth of the remaining rows the validation split."""
     rest, test = last_tenth(rows)
     return Splits(*last_tenth(rest), test)
 
 
 def last_tenth(rows: Floats) -> tuple[Floats, Floats]:
-    """(all but the last tenth, the last tenth) of the rows."""
+    """Split off the last tenth: (the remaining rows, the last tenth)."""
     kept = len(rows) - int(0.1 * len(rows))
     return rows[:kept], rows[kept:]
 
 
 def normalised_tail_splits(rows: Floats) -> Splits:
-    """`tail_splits`, normalised by the training and validation rows; constant columns are only centred."""
+    """`tail_splits`, standardised by the training and validation rows. Constant columns are only centred."""
     splits = tail_splits(rows)
     scaling = Scaling.of(np.vstack(splits[:2]))
     return Splits(*(scaling(part) for part in splits))
 
 
 def prepare_power(folder: Path) -> Splits:
-    """Two columns dropped, rows shuffled, discrete readings made continuous by uniform noise of their step."""
+    """Drop two columns, shuffle the rows, and dequantise discrete readings with uniform noise of their step size."""
     data = load_npy(folder / "power" / "data.npy", columns=8)
     rng = np.random.RandomState(42)
     rng.shuffle(data)
@@ -73,7 +72,7 @@ def prepare_power(folder: Path) -> Splits:
 
 
 def prepare_gas(folder: Path) -> Splits:
-    """Sensors alone, one of every pair that correlates above 0.98 dropped, normalised over all rows."""
+    """Keep the sensor columns, drop one of each pair with a correlation above 0.98, and standardise over all rows."""
     columns = frame_columns(folder / "gas" / "ethylene_CO.pickle")
     for name in ("Meth", "Eth", "Time"):
         if name not in columns:
@@ -85,7 +84,7 @@ def prepare_gas(folder: Path) -> Splits:
 
 
 def drop_correlated(data: Floats, limit: float) -> Floats:
-    """Drop the first column that correlates with another above `limit`, until none does."""
+    """Drop the first column whose correlation with another column exceeds `limit`, until no pair exceeds it."""
     while True:
         with np.errstate(invalid="ignore", divide="ignore"):
             close = np.atleast_2d(np.corrcoef(data, rowvar=False)) > limit
@@ -96,10 +95,10 @@ def drop_correlated(data: Floats, limit: float) -> Floats:
 
 
 def prepare_hepmass(folder: Path) -> Splits:
-    """The signal rows, normalised, without the columns whose smallest value occurs more than five times."""
+    """Keep the signal rows, standardise, and drop columns whose smallest value occurs more than five times."""
     train, test = (load_csv(folder / "hepmass" / name) for name in ("1000_train.csv", "1000_test.csv"))
     train, test = train[train[:, 0] == 1, 1:], test[test[:, 0] == 1, 1:]
-    test = test[:, : train.shape[1]]  # the test file has a column more
+    test = test[:, : train.shape[1]]  # the test file has an additional column
     scaling = Scaling.of(train, ddof=1)
     train, test = scaling(train), scaling(test)
     kept = (train == train.min(0)).sum(0) <= 5
@@ -111,7 +110,7 @@ def prepare_miniboone(folder: Path) -> Splits:
 
 
 def prepare_bsds(folder: Path) -> Splits:
-    """Patches of grey images, prepared by those who published them."""
+    """Patches of grayscale images, as they are preprocessed in the published file."""
     path = folder / "BSDS300" / "BSDS300.hdf5"
     try:
         with h5py.File(path) as file:
@@ -160,7 +159,7 @@ def load_table(
     download: bool = False,
     verify: bool = True,
 ) -> RowSet:
-    """One of the five tables, float32. `verify=False` accepts other counts of rows and columns than published."""
+    """Load one of the five tables as float32. `verify=False` skips the check of the numbers of rows and columns."""
     table = TABLES[check_choice("table", name, TABLES)]
     folder = published_table(name).locate(root, download=download)
     splits = table.prepare(folder)
@@ -176,7 +175,7 @@ def load_table(
 
 
 def finite(rows: Floats, path: Path) -> Floats:
-    """The rows, or a ValueError naming the first value that is no finite number."""
+    """Return the rows. A ValueError names the first value that is not finite."""
     bad = ~np.isfinite(rows)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
@@ -195,7 +194,7 @@ def load_npy(path: Path, columns: int | None = None) -> Floats:
 
 
 def load_csv(path: Path) -> Floats:
-    """Numbers below one line of names; a comma at the end of the lines is no further column."""
+    """Read a csv file with one header line. A trailing comma does not add a column."""
     try:
         with path.open() as file:
             fields = [next(file), next(file)][1].rstrip().rstrip(",").count(",") + 1

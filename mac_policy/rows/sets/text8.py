@@ -1,8 +1,8 @@
 """text8: the first 100,000,000 characters of cleaned Wikipedia text, in 27 symbols.
 
-Published at mattmahoney.net/dc/textdata; split 90,000,000 / 5,000,000 / 5,000,000 as everybody does. A prefix, in a
-file named text8_first_<number of characters>, is split in the same proportions; numbers on it compare arms with one
-another, not with published ones.
+The text is published at mattmahoney.net/dc/textdata and is split 90,000,000 / 5,000,000 / 5,000,000, as is standard.
+A prefix, in a file named text8_first_<number of characters>, is split in the same proportions. Results on a prefix
+compare arms with one another and are not comparable with published results.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ _CODE[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(27)
 
 
 def load_text8(root: str | Path | None = None, *, chunk: int = 250, download: bool = False) -> RowSet:
-    """text8 or a prefix of it as rows of `chunk` characters, side by side and without overlap.
+    """Load text8 or a prefix of it as consecutive rows of `chunk` characters without overlap.
 
-    A row's values are codes: 0 is the space, 1..26 are a..z. What is left of a split after the last whole chunk is
-    dropped.
+    Values are codes: 0 is the space, 1..26 are a..z. The characters of a split after its last whole chunk are dropped.
     """
     check_count("chunk", chunk)
     path = text8_file(TEXT8.locate(root, download=download))
@@ -65,7 +64,7 @@ def load_text8(root: str | Path | None = None, *, chunk: int = 250, download: bo
 
 
 def split_sizes(characters: int) -> tuple[int, int, int]:
-    """90% / 5% / 5%.
+    """The numbers of training, validation and test characters: 90% / 5% / 5%.
 
     >>> from mac_policy.rows.sets.text8 import split_sizes
     >>> split_sizes(100_000_000)
@@ -76,7 +75,7 @@ def split_sizes(characters: int) -> tuple[int, int, int]:
 
 
 def text8_file(folder: Path) -> Path:
-    """The whole text where it is there, else the longest prefix."""
+    """The path of the whole text or, if it is missing, of the longest prefix."""
     whole = sole_file(folder, "text8", "text8.gz", "text8.zip")
     prefixes = sorted(folder.glob("text8_first_*"), key=lambda path: named_length(path) or 0)
     if whole is None and not prefixes:
@@ -85,13 +84,13 @@ def text8_file(folder: Path) -> Path:
 
 
 def named_length(path: Path) -> int | None:
-    """The number of characters a prefix's name promises."""
+    """The number of characters in the file name of a prefix, None for the whole text."""
     found = re.fullmatch(r"text8_first_(\d+)(\.\w+)?", path.name)
     return int(found[1]) if found else None
 
 
 def read_bytes(path: Path) -> NDArray[np.uint8]:
-    """The characters as bytes, as many as there must be; a plain file is mapped, not read."""
+    """Read the characters as bytes and check their number. An uncompressed file is memory-mapped."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path) as file:
@@ -118,7 +117,7 @@ def _expected(path: Path) -> str:
 
 
 def encode_bytes(content: NDArray[np.uint8], what: str = "the text") -> Codes:
-    """Codes 0..26 of a-z and space; every other character is counted and named.
+    """Encode a-z and space as codes 0..26. A ValueError counts and names all other characters.
 
     >>> import numpy as np
     >>> from mac_policy.rows.sets.text8 import encode_bytes
@@ -144,7 +143,7 @@ def encode_bytes(content: NDArray[np.uint8], what: str = "the text") -> Codes:
 
 
 def encode(text: str) -> Codes:
-    """Codes of a text in lower case letters and spaces."""
+    """Encode a text of lower-case letters and spaces."""
     outside = sorted(set(text) - set(ALPHABET))
     if outside:
         count = sum(text.count(character) for character in outside)
@@ -153,7 +152,7 @@ def encode(text: str) -> Codes:
 
 
 def decode(codes: NDArray[np.integer]) -> str:
-    """The text of codes 0..26.
+    """Decode codes 0..26 to a text.
 
     >>> from mac_policy.rows.sets.text8 import decode, encode
     >>> decode(encode("a b"))

@@ -1,7 +1,7 @@
 """Three small tables of the UCI repository: energy (768 x 9), yacht (308 x 7), concrete (1030 x 9).
 
-The last column is the target; here it is a variable as the others. The rows are split at random, 80 / 10 / 10 by a
-seed, as is the custom with these sets, and normalised by the training rows.
+The last column, the regression target, is one of the variables. The rows are split at random, 80 / 10 / 10 by a
+seed, as is usual for these tables, and standardised by the training rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def load_uci(
     download: bool = False,
     verify: bool = True,
 ) -> RowSet:
-    """One of the three tables, float32, in its split number `split`. `verify=False` accepts other counts of rows."""
+    """Load one of the three tables as float32, in random split `split`. `verify=False` skips the check of its shape."""
     shape = UCI_SHAPES[check_choice("table", name, UCI_SHAPES)]
     check_count("split", split, 0)
     folder = published_uci(name).locate(root, download=download)
@@ -49,7 +49,7 @@ def load_uci(
             f"{path} has {values.shape[0]} rows of {values.shape[1]} numbers, expected {shape[0]} of {shape[1]}: "
             "it is truncated or another table"
         )
-    (values,), note = drop_constant((values,))  # of the whole table: every split has the same variables
+    (values,), note = drop_constant((values,))  # over the whole table, so that every split has the same variables
     order = np.random.default_rng([split, *name.encode()]).permutation(len(values))
     held = max(1, len(values) // 10)
     train, valid, test = (values[rows] for rows in np.split(order, [len(values) - 2 * held, len(values) - held]))
@@ -60,7 +60,7 @@ def load_uci(
 
 
 def read_numbers(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """A table of finite numbers with spaces between; an error names the first line that is not like the others."""
+    """Read a table of finite numbers separated by spaces. A ValueError names the first invalid line."""
     rows: list[list[float]] = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         fields = line.split()
