@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from mac_policy.core.checks import check_entries
 from mac_policy.core.heads.head import Conditional, Head, at_least_float32
 
 
@@ -133,8 +134,7 @@ class Mixed(Head):
     def check(self, x: Tensor, where: Tensor) -> None:
         bad = where & ~self.valid(x)
         if bool(bad.any()):
-            index = tuple(bad.nonzero()[0].tolist())
-            raise ValueError(f"x{list(index)} is {x[index].item()}: it must be {self.head_of(index[-1]).allowed}")
+            check_entries("x", x, bad, self.head_of(int(bad.nonzero()[0, -1])).allowed)
 
     def extra_repr(self) -> str:
         return f"which={self.which.tolist()}"
