@@ -7,6 +7,7 @@ from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinali
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.staged import IMAGE_MODES, StagedModes
 from mac_policy.core.training_draws import TrainingMasks, TrainingQueries
+from mac_policy.core.untrained import UntrainedQueryWarning
 
 __all__ = [
     "IMAGE_MODES",
@@ -21,6 +22,7 @@ __all__ = [
     "TrainingQueries",
     "UniformCardinality",
     "UniformOrder",
+    "UntrainedQueryWarning",
     "induced_edge_law",
     "induced_mask_distribution",
 ]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.core.checks import check_order
+from mac_policy.core.edges import Support, all_met
 from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_tabulable, mask_law, tabulable
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
 from mac_policy.core.orders import lexicographic
@@ -83,6 +84,18 @@ class UniformOrder(RandomOrder):
     def __init__(self, num_variables: int) -> None:
         self.num_variables = check_count("num_variables", num_variables)
 
+    def __repr__(self) -> str:
+        return f"UniformOrder({self.num_variables})"
+
+    def meets_all(self, whole_paths: bool) -> bool:
+        return True
+
+    def meets(self, ranks: Tensor, whole_paths: bool) -> Tensor:
+        return torch.ones(len(ranks), dtype=torch.bool)
+
+    def remedy(self, whole_paths: bool) -> str:
+        return ""
+
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
         seen = draw_below(torch.full((check_count("n", n, 0),), self.num_variables), generator)
         evidence = uniform_subsets(seen, self.num_variables, generator)
@@ -141,6 +154,45 @@ class MaskTuned(RandomOrder):
             kind: SimulatedPaths(starts[kind], self.order, kind, protocol, path_weighting, False) for kind in kinds
         }
         self._last_edge = path_weighting == "last"
+        self._settings = f"query={query!r}, protocol={protocol!r}, weights={weights!r}"
+
+    def __repr__(self) -> str:
+        return f"MaskTuned({self._settings})"
+
+    def meets_all(self, whole_paths: bool) -> bool:
+        """Whether training certainly meets every edge; taken for granted where the masks do not tell their law."""
+        supports = self._supports()
+        if whole_paths or self._edge_weights:
+            return supports is None or any(support.every_edge for support in supports)
+        return supports is None or any(support.every_mask for support in supports)
+
+    def meets(self, ranks: Tensor, whole_paths: bool) -> Tensor:
+        supports = self._supports()
+        if supports is None:
+            return torch.ones(len(ranks), dtype=torch.bool)
+
+        def trained(evidence: Tensor) -> Tensor:
+            following = torch.stack([support.edges(evidence) for support in supports]).any(0)
+            only_following = whole_paths or self._edge_weights
+            return following if only_following else following.any(1, keepdim=True) & ~evidence
+
+        met = torch.stack([support.draws(ranks) for support in supports]).any(0)
+        met[~met] = all_met(ranks[~met], trained)
+        return met
+
+    def remedy(self, whole_paths: bool) -> str:
+        n = self.num_variables
+        if whole_paths or self._edge_weights:
+            return f"To ask for any variables given any others, train with UniformOrder({n})."
+        return (
+            "To ask for any variables given any others, train with "
+            f"MaskTuned(UniformCardinality({n}), query='both') or UniformOrder({n})."
+        )
+
+    def _supports(self) -> list[Support] | None:
+        """The edges of each kind of queries; None if one of them does not tell."""
+        found = [law.support for law in self._laws]
+        return None if any(support is None for support in found) else [each for each in found if each is not None]
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
         evidence, following = self._draw(check_count("n", n, 0), generator)

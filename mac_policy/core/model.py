@@ -11,10 +11,11 @@ from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core.asking import Asking, Rows, Variables, asking
 from mac_policy.core.checks import check_disjoint, check_entries, check_mask, check_rows, check_values
 from mac_policy.core.factorization import Factorization
-from mac_policy.core.heads import Conditional, Head
+from mac_policy.core.heads import Conditional, Head, Mixed
 from mac_policy.core.networks import Network
 from mac_policy.core.question import Question, in_fewer_steps
 from mac_policy.core.training_draws import TrainingDraws, check_kind, known_and_weights
+from mac_policy.core.untrained import EdgeWatch
 
 VARIABLES_PER_PASS = 65_536
 
@@ -43,6 +44,7 @@ class AnyOrderModel(nn.Module):
 
     `rows_per_pass` bounds the size of a network pass in log_prob, which conditionals of different rows and steps share;
     by default it is as many rows as have 65,536 variables, and at least 16: larger passes leave a processor's cache.
+    A query whose path has conditionals that the factorisation never trains gives an `UntrainedQueryWarning`, once.
     `validate=False` skips the checks of values in hot loops; shapes are always checked. A `generator` is one of the
     CPU, wherever the model is: paths and values are drawn there and moved.
     """
@@ -56,12 +58,14 @@ class AnyOrderModel(nn.Module):
         validate: bool = True,
     ) -> None:
         super().__init__()
+        check_fit(network, head)
         asking(network, head)  # refuses a head that the network's kind cannot serve
         self.network, self.head = network, head
         self.num_variables: int = check_count("the network's num_variables", network.num_variables)
         usual = max(16, VARIABLES_PER_PASS // self.num_variables)
         self.rows_per_pass = check_count("rows_per_pass", usual if rows_per_pass is None else rows_per_pass)
         self.validate = validate
+        self._watch = EdgeWatch()
 
     @property
     def asking(self) -> Asking:
@@ -86,6 +90,7 @@ class AnyOrderModel(nn.Module):
         evidence = check_mask("evidence", evidence, len(x), self.num_variables)
         if self.validate:
             self.head.check(x, evidence)
+        self._watch.look(factorization, torch.where(evidence, -1, 0), self.asking.whole_paths)
         known = self.asking.at_once(evidence, factorization, generator)
         params = self._params(x, known, self._encode(context, len(x)), mode)
         params = self.head.after(params, x, torch.zeros_like(evidence))
@@ -164,6 +169,7 @@ class AnyOrderModel(nn.Module):
         paths = []
         for _ in range(orders):
             ranks = self._ranks(question, factorization, generator)
+            self._watch.look(factorization, ranks, self.asking.whole_paths)
             paths.append(self.asking.log_prob(question, ranks, self.rows_per_pass, generator))
         return torch.stack(paths).logsumexp(0) - math.log(orders)
 
@@ -204,6 +210,7 @@ class AnyOrderModel(nn.Module):
         ranks = self._ranks(question, factorization, generator)
         if steps is not None:
             ranks = in_fewer_steps(ranks, question.query, steps)
+        self._watch.look(factorization, ranks, self.asking.whole_paths, stacklevel=4)
 
         def draw(conditional: Conditional, rows: Rows, variables: Variables) -> Tensor:
             return conditional.sample(temperature, generator)
@@ -261,3 +268,21 @@ class AnyOrderModel(nn.Module):
             if self.validate:
                 check_entries("context", context, ~context.isfinite(), "a finite number")
         return encoded
+
+
+def check_fit(network: Network, head: Head) -> None:
+    """Raise unless this is one head, and the network has the sizes that it asks for."""
+    if not isinstance(head, Head):
+        several = isinstance(head, (list, tuple)) and all(isinstance(each, Head) for each in head)
+        remedy = (
+            "; variables of different kinds have one head, Mixed([head, ...], which=[0, 1, ...])" if several else ""
+        )
+        raise ValueError(f"head must be one Head for all variables, got {type(head).__name__}{remedy}")
+    for size in ("num_features", "num_params"):
+        if getattr(network, size) != getattr(head, size):
+            raise ValueError(
+                f"the network was built with {size}={getattr(network, size)}, {type(head).__name__} needs "
+                f"{size}={getattr(head, size)}"
+            )
+    if isinstance(head, Mixed) and len(head.which) != network.num_variables:
+        raise ValueError(f"Mixed names a head for {len(head.which)} variables, the network has {network.num_variables}")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mac_policy.core.edges import TabulatedSupport, support_of
 from mac_policy.core.masks import ExchangeableMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.orders import positions
 from mac_policy.core.subsets import (
@@ -39,6 +40,7 @@ class TabulatedPaths:
         self._masks = masks[reachable]
         self._cumulative = mask_law[reachable].cumsum(0)
         self._next = (edge_law / edge_law.sum(1, keepdim=True))[reachable].float()
+        self.support = TabulatedSupport(edge_law)
 
     def sample(self, n: int, edges: bool, generator: torch.Generator | None) -> PathDraw:
         rows = draw_index(self._cumulative, n, generator)
@@ -67,6 +69,8 @@ class SimulatedPaths:
         self._mean = path_weighting == "mean"
         self._order = order  # None: the lexicographic order, which needs no permutation
         self._tilt = self._cardinality_tilt()
+        along = torch.arange(self.num_variables) if order is None else order
+        self.support = support_of(test_masks, along, query, protocol, self._last)
         if isinstance(test_masks, ExchangeableMasks):
             self._cumulative = (test_masks.cardinality_law * self._tilt).cumsum(0)
             if not self._cumulative[-1] > 0:

@@ -101,6 +101,34 @@ class StagedModes:
         stage = torch.where(in_first.any(1, keepdim=True), in_first, elements)
         return self._with_channels(uniform_over(stage)) * asked
 
+    def __repr__(self) -> str:
+        return f"StagedModes in mode {self.modes[self._mode]!r}"
+
+    def meets_all(self, whole_paths: bool) -> bool:
+        first = self._first[self._mode]
+        return self.channels == 1 and bool(first.all() | ~first.any())
+
+    def meets(self, ranks: Tensor, whole_paths: bool) -> Tensor:
+        """Elements of the first region are answered while nothing is known of the second, those of the second when the
+        first is known, and some channels of an element are never evidence without the others."""
+        none, first = self.num_variables, self._first[self._mode]
+        by_channel = ranks.clamp(min=-1).view(len(ranks), self.channels, self.num_elements)
+        rank, latest = by_channel.amin(1), by_channel.amax(1)
+        asked = ((by_channel >= 0) & (by_channel < none)).any(1)
+        last_first = rank.masked_fill(~first, -1).amax(1)  # none where something of the first region stays unknown
+        first_second = rank.masked_fill(first, none).amin(1)
+        first_asked = rank.masked_fill(~asked | ~first, -1).amax(1)
+        second_asked = rank.masked_fill(~asked | first, none + 1).amin(1)
+        end = by_channel.masked_fill(by_channel == none, -1).amax((1, 2))[:, None]
+        together = ((rank == latest) | ((latest == none) & (rank == end))).all(1)
+        return ~asked.any(1) | (together & (first_asked <= first_second) & (last_first < second_asked))
+
+    def remedy(self, whole_paths: bool) -> str:
+        whole = "Give and query the channels of an element together. " if self.channels > 1 else ""
+        if self.modes[self._mode] == "random":
+            return whole.strip()
+        return f"{whole}Ask along another mode, `factorization.at(mode)`, or train with a mode 'random'."
+
     def path_mode(self, n: int) -> Tensor:
         return torch.full((n,), self._mode)
 

@@ -23,6 +23,8 @@ from tests.core.models import (
     slow_log_prob,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 
 @pytest.mark.parametrize("name", FACTORIZATIONS)
 @pytest.mark.parametrize(("query", "given"), PAIRS)

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from mac_policy.core import AnyOrderModel, TrainingMasks, UniformOrder
+from mac_policy.core.heads import Categorical, Gaussian, Mixed
+from mac_policy.core.networks import MLP
 from tests.core.models import CONTEXT, STAGED, N, make_model, mask
 
 MODEL = make_model(UniformOrder(N), context_dim=0)
@@ -123,3 +125,22 @@ def test_without_validation_only_shapes_are_checked():
     assert model.loss(X, TrainingMasks(HALF, torch.full((2, N), torch.nan)), context()).isnan()
     with pytest.raises(ValueError, match="weights"):
         model.loss(X, TrainingMasks(HALF, torch.ones(1, N)), context())
+
+
+def network(num_variables=2, num_features=1, num_params=2):
+    return MLP(num_variables=num_variables, num_features=num_features, num_params=num_params, width=4, depth=1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (lambda: (network(), [Gaussian(), Gaussian()]), r"one Head.*got list; .*Mixed\(\[head, ...\], which"),
+        (lambda: (network(), Gaussian), "one Head for all variables, got ABCMeta"),
+        (lambda: (network(num_params=3), Gaussian()), "num_params=3, Gaussian needs num_params=2"),
+        (lambda: (network(num_params=3), Categorical(3)), "num_features=1, Categorical needs num_features=3"),
+        (lambda: (network(num_variables=3), Mixed([Gaussian()], which=[0, 0])), "2 variables, the network has 3"),
+    ],
+)
+def test_a_head_that_does_not_fit_the_network_is_refused(parts, message):
+    with pytest.raises(ValueError, match=message):
+        AnyOrderModel(*parts())

@@ -8,6 +8,8 @@ from mac_policy.core.heads import Categorical, EnergyTilted, Gaussian, GaussianM
 from tests.core.models import CONTEXT, FACTORIZATIONS, K, N, WithRanks, every_value, make_model, mask
 from tests.core.test_masks import chi_square_p
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 GIVEN = torch.stack([mask(bits) for bits in ("111111", "010101", "110111", "011010")])
 
 

@@ -29,6 +29,8 @@ from tests.core.models import CONTEXT, FACTORIZATIONS, ORDER, PAIRS, K, N, WithR
 from tests.core.path_models import KINDS, make_path_model, step_by_step
 from tests.core.test_model import _gaussian_log_prob
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 HEADS = {
     "categorical": Categorical(K),
     "bernoulli": Bernoulli(),

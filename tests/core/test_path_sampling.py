@@ -12,6 +12,8 @@ from tests.core.path_models import KINDS, make_path_model
 from tests.core.test_masks import chi_square_p
 from tests.core.test_model_sampling import GIVEN, exact_law
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 

@@ -16,6 +16,8 @@ from mac_policy.rows.patterns import PATTERNS, given_by_pattern, pieces
 from mac_policy.rows.sets.text8 import ALPHABET
 from mac_policy.rows.spec import ModelSpec, build
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 SHAPE = (3, 4, 6)
 
 

@@ -13,6 +13,8 @@ from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.loop import TrainingDiverged
 from tests.rows.helpers import compare, letters, numbers, one_process
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 ENERGY = {"kind": "energy", "num_components": 2, "latent_dim": 4, "hidden": 8, "num_blocks": 1}
 
 

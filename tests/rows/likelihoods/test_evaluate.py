@@ -14,6 +14,8 @@ from mac_policy.rows.likelihoods.queries import EvaluationSettings, conditional,
 from mac_policy.rows.spec import build
 from tests.rows.helpers import MLP, N, far_from_uniform, letters, numbers, one_process, spec
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 
 class Pretend:
     """One of several processes, as far as its share of the work goes."""

@@ -12,6 +12,8 @@ from mac_policy.rows.likelihoods.queries import EvaluationSettings, curve_querie
 from mac_policy.rows.sets.row_set import RowSet
 from tests.rows.helpers import compare, one_process
 
+pytestmark = pytest.mark.filterwarnings("ignore:this query needs")  # the queries are not what is tested
+
 COLOUR = (3, 4, 4)
 
 

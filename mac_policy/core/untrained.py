@@ -1,0 +1,75 @@
+"""The warning about queries whose conditionals training has never met."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mac_policy.core.edges import KnowsEdges, first_unmet
+
+KEPT = 4096  # different paths that are remembered
+SHOWN = 6  # variables of an edge that a message names
+
+
+class UntrainedQueryWarning(UserWarning):
+    """A query needs conditionals that training has never met: the answer is an extrapolation of the network."""
+
+
+class EdgeWatch:
+    """Looks at the paths that a model walks and warns once, at the first edge that training does not meet.
+
+    A path is looked at once. A factorisation that meets every edge costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self.warned = False
+        self._of: object = None  # the factorisation that was looked at last
+        self._knows: KnowsEdges | None = None  # the same one, if training does not meet every edge
+        self._seen: set[int] = set()
+
+    def look(self, factorization: object, ranks: Tensor, whole_paths: bool, stacklevel: int = 3) -> None:
+        """`ranks` (n, N) of paths, on any device; the factorisation tells what training meets."""
+        if self._of is not factorization:
+            self._of, self._seen = factorization, set()
+            self._knows = None
+            if isinstance(factorization, KnowsEdges) and not factorization.meets_all(whole_paths):
+                self._knows = factorization
+        if self._knows is not None and not self.warned:
+            self._look_at(self._knows, self._fresh(ranks), whole_paths, stacklevel + 1)
+
+    def _look_at(self, factorization: KnowsEdges, fresh: Tensor, whole_paths: bool, stacklevel: int) -> None:
+        if not len(fresh) or bool((met := factorization.meets(fresh, whole_paths)).all()):
+            return
+        self.warned = True
+        rank = fresh[int((~met).nonzero()[0, 0])]
+        evidence, targets = first_unmet(factorization, rank, whole_paths)
+        warnings.warn(
+            f"this query needs {_edge(targets, evidence)}, which training with {factorization!r} never meets: the "
+            f"answer is an extrapolation. {factorization.remedy(whole_paths)}",
+            UntrainedQueryWarning,
+            stacklevel=stacklevel,
+        )
+
+    def _fresh(self, ranks: Tensor) -> Tensor:
+        """The paths that have not been looked at, each once."""
+        if len(self._seen) > KEPT:
+            self._seen = set()
+        table = ranks.cpu().numpy().astype(np.int32)
+        if len(table) > 1 and (table == table[0]).all():
+            table = table[:1]
+        keys = {hash(row.tobytes()): place for place, row in enumerate(table)}
+        fresh = [place for key, place in keys.items() if key not in self._seen]
+        self._seen.update(keys)
+        return torch.from_numpy(table[fresh]).long()
+
+
+def _edge(targets: list[int], evidence: list[int]) -> str:
+    """The edge as it is written in formulas, such as p(x2 | x3, x4)."""
+    return f"p({_listed(targets)} | {_listed(evidence) if evidence else 'nothing'})"
+
+
+def _listed(variables: list[int]) -> str:
+    return ", ".join(f"x{i}" for i in variables[:SHOWN]) + ", ..." * (len(variables) > SHOWN)
