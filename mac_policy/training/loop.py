@@ -81,6 +81,14 @@ class Loop(ABC, Generic[Model]):
         """Keep the weights of `self.average`, the best so far."""
         self.best_weights = copy.deepcopy(self.average.state_dict())
 
+    def is_due(self) -> bool:
+        """Whether a validation follows the step that has just been made; one always follows the last step."""
+        return self.step % max(1, self.total // self.settings.validations) == 0
+
+    def has_stalled(self) -> bool:
+        """Whether the training stops early."""
+        return 0 < self.settings.patience <= self.stale
+
     def after_validation(self, reporter: Reporter) -> None:
         """Called when a row of metrics has been added to `self.rows`."""
 
@@ -150,14 +158,14 @@ class Loop(ABC, Generic[Model]):
             self.average.load_state_dict(self.best_weights)
 
     def _steps(self, reporter: Reporter) -> None:
-        interval = max(1, self.total // self.settings.validations)
         begun, before = time.perf_counter(), self.seconds
         while self.step < self.total:
             reporter.step(self.step + 1, self.advance())
             self.seconds = before + time.perf_counter() - begun
-            if self.step % interval == 0 or self.step == self.total:
-                reporter.line(self._measure(self.step % interval or interval, reporter))
-                if self.settings.patience and self.stale >= self.settings.patience:
+            if self.step == self.total or self.is_due():
+                measured = self.rows[-1].get("step", 0) if self.rows else 0
+                reporter.line(self._measure(self.step - int(measured), reporter))
+                if self.has_stalled():
                     reporter.note(f"stopped at step {self.step}: no better loss in {self.stale} validations")
                     break
             self.after_step(reporter)

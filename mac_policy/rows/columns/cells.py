@@ -61,7 +61,7 @@ def cells_of(name: Name, values: NDArray[Any], dtype: str | None = None) -> Cell
     if kind == "f":
         return Cells(name, values.astype(np.float64), dtype)
     if kind in "iu":
-        _check_whole(name, values)
+        check_whole(name, values)
         return Cells(name, values.astype(np.float64), dtype)
     if kind not in "bUO":
         raise ValueError(
@@ -85,7 +85,7 @@ def _from_objects(name: Name, values: NDArray[Any], dtype: str) -> Cells:
         raise ValueError(f"column {name!r} holds both {text!r} and {other!r}: {ADVICE}")
     if kinds in ({bool}, {str}):
         return Cells(name, _objects(cells), dtype)
-    _check_whole(name, [value for value in cells if isinstance(value, Integral)])
+    check_whole(name, [value for value in cells if isinstance(value, Integral)])
     return Cells(name, np.array([np.nan if value is None else float(value) for value in cells], np.float64), dtype)
 
 
@@ -108,7 +108,8 @@ def _objects(cells: Iterable[Any]) -> NDArray[np.object_]:
     return out
 
 
-def _check_whole(name: Name, values: NDArray[Any] | list[Any]) -> None:
+def check_whole(name: Name, values: NDArray[Any] | list[Any]) -> None:
+    """ValueError for a whole number that double precision cannot represent."""
     for value in values if isinstance(values, list) else [values.min(), values.max()] if values.size else []:
         if abs(int(value)) >= WHOLE:
             raise ValueError(

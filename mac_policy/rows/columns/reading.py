@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mac_policy.rows.columns.cells import Cells, Name, cells_of, plain
+from mac_policy.rows.columns.cells import Cells, Name, cells_of, check_whole, plain
 
 ARRAY, MAPPING, FRAME = "array", "mapping", "frame"
 
@@ -67,6 +67,7 @@ def _of_series(name: Name, series: Any) -> Cells:
     if kind in "mMc":
         raise ValueError(f"column {name!r} holds values of type {dtype}: convert it to numbers or texts first")
     if kind in "iuf" and not isinstance(series.dtype, np.dtype):
+        check_whole(name, series.dropna().to_numpy() if kind in "iu" else np.empty(0))
         return Cells(name, series.to_numpy(dtype=np.float64, na_value=np.nan), dtype)
     values = series.to_numpy()
     return cells_of(name, values if values.dtype.kind in "bifu" else np.array(series, dtype=object), dtype)

@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 
 from mac_policy.core.factorization import Factorization, UniformOrder
+from mac_policy.core.heads import Conditional
 from mac_policy.core.heads.continuous import MixtureConditional
+from mac_policy.core.heads.discrete import CategoricalConditional
+from mac_policy.core.heads.mixed import MixedConditional
 from mac_policy.core.question import ranks_in_order
 from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
@@ -18,6 +21,7 @@ FILLS = ("mean", "median", "mode", "sample")
 ROWS = 2048  # rows that share a pass
 HALVINGS = 60
 PATHS = 4  # random orders that the likelihood of a model of random orders is averaged over
+FEW_VARIABLES = 40  # a model of more averages the likelihood over fewer orders
 
 
 class FixedOrder(UniformOrder):
@@ -37,7 +41,7 @@ class FixedOrder(UniformOrder):
 def filled(model: AnyOrderRows | None, x: Tensor, fill: str, generator: torch.Generator | None = None) -> Tensor:
     """x (R, N) with every NaN replaced by a summary of p(x_i | x_observed), or a sample of all missing values of a row.
 
-    The model is None if x has no columns.
+    The model is None if x has no columns. A category has no mean or median: its most probable class is taken.
     """
     return torch.cat([_filled(model, part, fill, generator) for part in x.split(ROWS)])
 
@@ -48,8 +52,53 @@ def _filled(model: AnyOrderRows | None, x: Tensor, fill: str, generator: torch.G
         return x
     if fill == "sample":
         return model.sample(x, given=observed, generator=generator)
-    conditional: Any = model.model.conditionals(x, evidence=observed)
-    return torch.where(observed, x, median(conditional) if fill == "median" else getattr(conditional, fill))
+    out, rows = x.clone(), (~observed).any(1)
+    part, seen = x[rows], observed[rows]
+    answers = summary(model.model.conditionals(part, evidence=seen), fill)
+    out[rows] = torch.where(seen, part, answers.to(x.dtype))
+    return out
+
+
+def summary(conditional: Conditional, fill: str) -> Tensor:
+    """(...) the mean, median or mode of numbers, the mode of categories."""
+    if isinstance(conditional, MixedConditional):
+        out = torch.zeros(conditional.batch_shape, dtype=torch.double)
+        for where, part in conditional.parts:
+            out[where] = summary(part, fill).double()
+        return out
+    if isinstance(conditional, CategoricalConditional):
+        return conditional.mode
+    if fill == "median" and isinstance(conditional, MixtureConditional):
+        return median(conditional)
+    found: Tensor = getattr(conditional, fill)
+    return found
+
+
+@torch.no_grad()
+def class_probabilities(model: AnyOrderRows, x: Tensor) -> dict[int, Tensor]:
+    """p(class | observed values), (R, classes) for each variable that is a category; an observed class has 1."""
+    observed = ~x.isnan()
+    found: dict[int, list[Tensor]] = {}
+    for part, seen in zip(x.split(ROWS), observed.split(ROWS), strict=True):
+        conditional: Any = model.model.conditionals(part, evidence=seen)
+        for variable in range(x.shape[1]):
+            probabilities = _probabilities(conditional, variable)
+            if probabilities is not None:
+                known = torch.nn.functional.one_hot(part[:, variable].nan_to_num(0.0).long(), probabilities.shape[-1])
+                found.setdefault(variable, []).append(torch.where(seen[:, variable, None], known, probabilities))
+    return {variable: torch.cat(parts) for variable, parts in found.items()}
+
+
+def _probabilities(conditional: Any, variable: int) -> Tensor | None:
+    """(B, classes), or None for a number."""
+    if isinstance(conditional, CategoricalConditional):
+        return conditional.log_probs[:, variable].exp()
+    if isinstance(conditional, MixedConditional):
+        for where, part in conditional.parts:
+            if isinstance(part, CategoricalConditional) and bool(where[0, variable]):
+                column = int(where[0, :variable].sum())
+                return part.log_probs.view(len(where), -1, part.log_probs.shape[-1])[:, column].exp()
+    return None
 
 
 def median(mixture: MixtureConditional) -> Tensor:
@@ -79,7 +128,8 @@ def log_density(model: AnyOrderRows, x: Tensor, seed: int) -> Tensor:
     paths: list[Factorization] = [model.factorization]
     if not model.factorization.deterministic:
         n, generator = model.num_variables, stream(seed, "paths")
-        paths = [FixedOrder(torch.randperm(n, generator=generator)) for _ in range(PATHS)]
+        count = PATHS if n <= FEW_VARIABLES else 1
+        paths = [FixedOrder(torch.randperm(n, generator=generator)) for _ in range(count)]
     return torch.cat([_log_density(model, part, paths) for part in x.split(ROWS)])
 
 

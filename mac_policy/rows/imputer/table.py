@@ -1,96 +1,78 @@
-"""Tables of users (numpy arrays, pandas DataFrames, lists) as floating-point arrays, NaN where a value is missing."""
+"""Tables of users as the Imputer reads them: checked as scikit-learn's estimators check theirs, with their names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from mac_policy.rows.columns.reading import FRAME, form_of
 
-WHOLE = 2**53  # double precision represents every whole number below
-ADVICE = "the Imputer takes numbers; encode categories first, by pandas.get_dummies or an encoder of scikit-learn"
+TEXTS = (str, bytes, bool, np.bool_)
 
 
 @dataclass(frozen=True)
 class Table:
-    """values: a copy of the data (rows, columns), NaN = missing; names: the column names if all of them are strings;
-    frame: the pandas DataFrame that the table was read from, if any; single: whether the data was in float32."""
+    """A table and the names of its columns.
 
-    values: Floats
+    data: an array (rows, columns) or a pandas DataFrame, None or NaN where a value is missing; keys: the names of its
+    columns, which are their numbers unless all of them are different texts; names: the column names if all are texts.
+    """
+
+    data: Any
+    keys: tuple[Any, ...]
     names: tuple[str, ...] | None = None
-    frame: Any = None
-    single: bool = False
 
-    def named(self, column: int) -> str:
-        return repr(self.names[column]) if self.names else str(column)
+    @property
+    def is_frame(self) -> bool:
+        return form_of(self.data) == FRAME
 
-    def like(self, values: Floats, kept: NDArray[np.bool_]) -> Any:
-        """`values` of the columns in the mask `kept` (columns,), in the precision of the table and as a DataFrame with
-        the same index if the table was one."""
-        most = np.finfo(np.float32).max
-        out = np.clip(values, -most, most).astype(np.float32) if self.single else values
-        if self.frame is None:
-            return out
-        return type(self.frame)(out, index=self.frame.index, columns=self.frame.columns[kept])
+    def taken(self, kept: NDArray[np.bool_]) -> Any:
+        """The columns in the mask `kept`, a DataFrame with `keys` as names or an array."""
+        if self.is_frame:
+            return self.data.set_axis(list(self.keys), axis=1).loc[:, kept]
+        return self.data[:, kept]
+
+    def renamed(self, found: Any, kept: NDArray[np.bool_]) -> Any:
+        """A DataFrame `found` of the columns in the mask `kept` with the column names of the data."""
+        return found.set_axis(self.data.columns[kept], axis=1) if self.is_frame else found
 
 
-def read_table(X: Any, estimator: str) -> Table:
-    """Convert X to a `Table`.
-
-    Raises ValueError with the row and column of an invalid value, and TypeError for an object that is not a number.
+def read_table(X: Any, estimator: str, missing_values: Any = np.nan) -> Table:
+    """Read X, an array, a list of rows or a DataFrame, in which NaN, None, pandas' NA and `missing_values` are missing.
 
     >>> from mac_policy.rows.imputer.table import read_table
-    >>> read_table([[1, None], [True, 2.5]], "Imputer").values
+    >>> read_table([[1, -1], [2, 2.5]], "Imputer", missing_values=-1).data
     array([[1. , nan],
-           [1. , 2.5]])
+           [2. , 2.5]])
     """
     if hasattr(X, "toarray"):
         raise TypeError(
             f"A sparse matrix was passed, but dense data is required: {estimator} takes X.toarray(), in which "
             "missing values are NaN"
         )
-    table = _from_frame(X) if hasattr(X, "columns") and hasattr(X, "iloc") else _from_array(X)
-    rows, columns = table.values.shape
-    for count, what in ((rows, "sample"), (columns, "feature")):
+    table = _from_frame(X) if form_of(X) == FRAME else _from_array(X)
+    for count, what in zip(table.data.shape, ("sample", "feature"), strict=True):
         if count == 0:
             raise ValueError(
-                f"Found array with 0 {what}(s) (shape={(rows, columns)}) while a minimum of 1 is required by "
+                f"Found array with 0 {what}(s) (shape={tuple(table.data.shape)}) while a minimum of 1 is required by "
                 f"{estimator}."
             )
-    infinite = np.argwhere(np.isinf(table.values))
-    if len(infinite):
-        row, column = infinite[0]
-        raise ValueError(
-            f"Input X contains infinity: row {row}, column {table.named(column)} is {table.values[row, column]}; "
-            "values must be finite, or NaN if they are missing"
-        )
-    return table
+    return _without(table, missing_values)
 
 
 def _from_frame(frame: Any) -> Table:
     names = list(frame.columns)
-    values = _stacked([_from_series(frame.iloc[:, place], name) for place, name in enumerate(names)], len(frame))
     are_text = [isinstance(name, str) for name in names]
     if any(are_text) and not all(are_text):
         raise TypeError("Feature names are only supported if all input features have string names: rename the columns")
-    single = bool(names) and all(kind == np.float32 for kind in frame.dtypes)
-    return Table(values, tuple(names) if names and all(are_text) else None, frame, single)
-
-
-def _from_series(series: Any, name: Any) -> Floats:
-    kind = getattr(series.dtype, "kind", "O")
-    if getattr(series.dtype, "name", "") == "category" or kind in "mM":
-        raise ValueError(f"column {name!r} holds values of type {series.dtype}, such as {series.iloc[0]!r}: {ADVICE}")
-    if kind in "bf":
-        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), np.float64)
-    if kind in "iu" and not series.hasnans:
-        return _numbers(series.to_numpy(dtype=f"{kind}8"), name)
-    return _numbers(series.to_numpy(dtype=object), name)
+    texts = tuple(names) if names and all(are_text) else None
+    keys = texts if texts and len(set(texts)) == len(texts) else tuple(range(len(names)))
+    return Table(frame, keys, texts)
 
 
 def _from_array(X: Any) -> Table:
@@ -103,41 +85,38 @@ def _from_array(X: Any) -> Table:
             "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a single "
             "sample."
         )
-    single = array.dtype == np.float32
     if isinstance(X, np.ma.MaskedArray):
         array = array.astype(object)
         array[np.ma.getmaskarray(X)] = None
-    if array.dtype.kind in "bf":
-        return Table(array.astype(np.float64), single=single)
-    columns = [_numbers(values, place) for place, values in enumerate(array.T)]
-    return Table(_stacked(columns, len(array)), single=single)
+    elif array.dtype.kind in "US" and not isinstance(X, np.ndarray):
+        array = np.asarray(X, dtype=object)  # numpy makes texts of a list's numbers and None
+    if array.dtype.kind == "O":
+        _check_objects(array)
+    return Table(array, tuple(range(array.shape[1])))
 
 
-def _stacked(columns: Sequence[Floats], rows: int) -> Floats:
-    return np.stack(columns, 1) if columns else np.empty((rows, 0))
-
-
-def _numbers(values: NDArray[Any], name: Any) -> Floats:
-    """One column (rows,) of whole numbers or objects as numbers; NaN for None, NaN and pandas' NA."""
-    if values.dtype.kind in "iu" and (abs(values.astype(np.float64)) < WHOLE).all():
-        return values.astype(np.float64)
-    out = np.full(len(values), np.nan)
-    for row, value in enumerate(values.astype(object)):
-        where = f"row {row}, column {name!r} holds"
-        if isinstance(value, (Real, np.bool_)):
-            if isinstance(value, Integral) and abs(int(value)) >= WHOLE:
-                shown = value if abs(int(value)) < 2**64 else "a number beyond 2**64"
-                raise ValueError(
-                    f"{where} {shown}: whole numbers must be below 2**53, so that none is rounded; "
-                    "drop the column or scale it first"
-                )
-            out[row] = float(value)
-        elif isinstance(value, (str, bytes)):
-            raise ValueError(f"could not convert to a number: {where} {value!r}; {ADVICE}")
-        elif not (value is None or type(value).__name__ in ("NAType", "NaTType")):
+def _check_objects(array: NDArray[Any]) -> None:
+    for (row, column), value in np.ndenumerate(array):
+        if not (value is None or isinstance(value, (Real, *TEXTS)) or type(value).__name__ in ("NAType", "NaTType")):
             kind = type(value).__name__
-            raise TypeError(f"argument must be a string or a real number, not {kind!r}: {where} {value!r}")
-    return out
+            raise TypeError(
+                f"argument must be a string or a real number, not {kind!r}: row {row}, column {column} holds {value!r}"
+            )
+
+
+def _without(table: Table, missing_values: Any) -> Table:
+    """The table with NaN in place of `missing_values`."""
+    if missing_values is None or (isinstance(missing_values, Real) and missing_values != missing_values):
+        return table
+    if table.is_frame:
+        return Table(table.data.mask(table.data == missing_values), table.keys, table.names)
+    data = table.data
+    wrong = np.asarray(data == missing_values)
+    if wrong.shape != data.shape or not wrong.any():
+        return table
+    data = data.astype(np.float64 if data.dtype.kind in "iu" else data.dtype if data.dtype.kind == "f" else object)
+    data[wrong] = np.nan if data.dtype.kind == "f" else None
+    return Table(data, table.keys, table.names)
 
 
 def names_in(given: Any, fitted: NDArray[np.object_] | None, width: int) -> NDArray[np.object_]:
@@ -161,9 +140,9 @@ def check_same_columns(table: Table, width: int, names: Sequence[str] | None, es
     """ValueError unless the table has the columns of `fit`. Returns the text of a warning, if any."""
     if table.names is not None and names is not None and table.names != tuple(names):
         raise ValueError(difference(table.names, names))
-    if table.values.shape[1] != width:
+    if table.data.shape[1] != width:
         raise ValueError(
-            f"X has {table.values.shape[1]} features, but {estimator} is expecting {width} features as input"
+            f"X has {table.data.shape[1]} features, but {estimator} is expecting {width} features as input"
         )
     if (names is None) == (table.names is None):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -14,19 +15,28 @@ from torch import Tensor
 
 from mac_policy.common.checks import check_range
 from mac_policy.common.settings import Count, NonNegative, Positive, Settings, choice
+from mac_policy.core import AnyOrderModel, Factorization, MaskTuned, UniformCardinality, UniformOrder
+from mac_policy.core.heads import Head
+from mac_policy.rows.columns.columns import Columns
+from mac_policy.rows.imputer.calibration import calibrate
+from mac_policy.rows.imputer.encoding import Encoding
+from mac_policy.rows.imputer.linear import JointGaussian, fit_gaussian
+from mac_policy.rows.imputer.members import Ensemble, MemberNetwork, Members
 from mac_policy.rows.model import AnyOrderRows, Draws
-from mac_policy.rows.spec import ModelSpec, make_any_order
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.loop import Loop, TrainingDiverged
 from mac_policy.training.settings import TrainSettings
-from mac_policy.training.streams import stream
+from mac_policy.training.streams import Shuffle, stream
 
-METHOD = {"uniform": "ardm", "mac": "mac-both"}  # the method for each value of the option `factorization`
 DEVICES = ("cpu", "auto", "cuda", "gpu", "mps", "tpu")
-FEWEST_HELD_OUT = 10
-MIN_LOG_STD = -3.0  # 0.05 standard deviations: bounds the density of rounded values
+FACTORIZATIONS = ("uniform", "mac")
+FEWEST_HELD_OUT = 5
 SEEDS = 2**32
-VALIDATION_QUESTIONS = 2048  # of the held-out rows, the same at each validation
+QUESTIONS = 512  # for each member at a validation, the same ones each time
+FIRST_VALIDATION = 20  # steps
+SPACING = 1.1  # ratio between the steps of successive validations
+LONGER = 1.3  # the training goes on until this many times the step of the best validation, at least
+LEAST_GAIN = 1e-3  # of the loss, in nats a variable, that counts as better
 
 _GLOBAL_STATE = threading.Lock()
 """Held while torch's global generator, which layers draw from, is in use: fits in several threads run one by one."""
@@ -36,8 +46,10 @@ _GLOBAL_STATE = threading.Lock()
 class ImputerSettings(Settings):
     """The parameters of an Imputer that the trained weights depend on, validated."""
 
-    factorization: Annotated[str, choice(METHOD)]
+    factorization: Annotated[str, choice(FACTORIZATIONS)]
+    members: Count
     steps: Count
+    patience: Count
     batch_size: Count
     learning_rate: Positive
     width: Count
@@ -56,65 +68,103 @@ class ImputerSettings(Settings):
         except (RuntimeError, ValueError, ModuleNotFoundError) as error:
             raise ValueError(f"device {self.device!r} is not available for training: {error}") from None
 
+    @property
+    def rows_each(self) -> int:
+        """Rows of a step for each member."""
+        return max(1, self.batch_size // self.members)
+
     def training(self) -> TrainSettings:
-        steps = int(self.steps)
         return TrainSettings(
-            steps=steps,
-            batch_size=self.batch_size,
+            steps=int(self.steps),
+            batch_size=self.rows_each * self.members,
             learning_rate=self.learning_rate,
+            warmup=min(20, int(self.steps)) if self.steps > 1 else 0,
+            schedule="constant",
+            weight_decay=1e-2,
+            ema=0.99,
             validation=self.validation,
-            validations=min(20, steps),
-            patience=8,
             weights="best" if self.validation else "last",
             precision="fp32",
             save_seconds=1e9,
             accelerator=self.device,
         )
 
-    def spec(self, num_variables: int) -> ModelSpec:
-        return ModelSpec(
-            METHOD[self.factorization],
-            (num_variables,),
-            None,
-            {"kind": "mlp", "residual": True, "width": self.width, "depth": self.depth, "dropout": self.dropout},
-            {"kind": "mixture", "num_components": self.num_components, "min_log_std": MIN_LOG_STD},
-        )
+    def law(self, num_variables: int) -> Factorization:
+        """The conditionals that are trained."""
+        if self.factorization == "uniform":
+            return UniformOrder(num_variables)
+        return MaskTuned(UniformCardinality(num_variables), query="both")
 
 
 class TableLoop(Loop[AnyOrderRows]):
-    """The training of a model on standardised rows (R, N), NaN = missing, some of which are held out."""
+    """The training of M members on encoded rows (R, N), NaN = missing. Each member holds out rows of its own.
+
+    Validations are close together at first, so that the training of a small table ends soon after its optimum.
+    """
 
     def __init__(
-        self, model: AnyOrderRows, rows: Tensor, settings: ImputerSettings, seed: int, fabric: Fabric, quiet: bool
+        self,
+        model: AnyOrderRows,
+        rows: Tensor,
+        parts: Sequence[tuple[Tensor, Tensor]],
+        settings: ImputerSettings,
+        seed: int,
+        fabric: Fabric,
+        quiet: bool,
     ) -> None:
-        self.train_rows, self.held_out = hold_out(rows, settings.validation, seed)
-        self.noise = settings.noise
+        self.table, self.parts = rows, parts
+        self.patience, self.rows_each = settings.patience, settings.rows_each
+        self.best_step, self.next_validation = 0, FIRST_VALIDATION
         super().__init__(
             model,
-            len(self.train_rows),
+            len(rows),
             settings.training(),
             name="imputer",
             seed=seed,
             fabric=fabric,
             quiet=quiet,
         )
+        self.shuffles = [
+            Shuffle(len(train), self.rows_each, seed + member * SEEDS) for member, (train, _) in enumerate(parts)
+        ]
+        self.questions = self._questions()
 
     def inputs(self, step: int) -> tuple[Any, ...]:
-        x = self.train_rows[self.shuffle.batch(step)]
-        x = x + self.noise * torch.randn(x.shape, generator=stream(self.seed, "noise", step))
+        chosen = [train[shuffle.batch(step)] for shuffle, (train, _) in zip(self.shuffles, self.parts, strict=True)]
+        x = self.table[torch.cat(chosen)]
         return self._loss_inputs(x, self.model.draw(len(x), stream(self.seed, "draws", step)))
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
         """The loss on the held-out rows, with the same random draws at each validation."""
-        if len(self.held_out) == 0:
+        if self.questions is None:
             return {}
-        x = self.held_out.repeat(-(-VALIDATION_QUESTIONS // len(self.held_out)), 1)
-        draws = self.model.draw(len(x), stream(self.seed, "validation"))
         mode = self.average.training
-        loss = self.average.eval()(*self._loss_inputs(x, draws))
+        loss = self.average.eval()(*self.questions)
         self.average.train(mode)
         return {"validation_loss": float(loss)}
+
+    def keep_best(self) -> None:
+        super().keep_best()
+        self.best_step = self.step
+
+    def is_due(self) -> bool:
+        if self.step < self.next_validation:
+            return False
+        self.next_validation = max(self.step + FIRST_VALIDATION, round(self.step * SPACING))
+        return True
+
+    def has_stalled(self) -> bool:
+        if self.questions is None:
+            return False
+        return self.step >= max(self.best_step + self.patience, round(LONGER * self.best_step))
+
+    def _questions(self) -> tuple[Any, ...] | None:
+        held_out = [held for _, held in self.parts]
+        if any(len(held) == 0 for held in held_out):
+            return None
+        x = self.table[torch.cat([held.repeat(-(-QUESTIONS // len(held)))[:QUESTIONS] for held in held_out])]
+        return self._loss_inputs(x, self.model.draw(len(x), stream(self.seed, "validation")))
 
     def _loss_inputs(self, x: Tensor, draws: Draws) -> tuple[Any, ...]:
         """The arguments of the loss. Missing values are neither evidence nor queried."""
@@ -122,26 +172,39 @@ class TableLoop(Loop[AnyOrderRows]):
         return x, draws.to(self.fabric.device), None, 1.0, x.isnan()
 
 
-def hold_out(rows: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """A random split into training rows and held-out rows; no rows are held out if they would be too few."""
-    count = round(share * len(rows))
-    if count < FEWEST_HELD_OUT:
-        return rows, rows[:0]
-    order = torch.randperm(len(rows), generator=stream(seed, "held out"))
-    return rows[order[count:]], rows[order[:count]]
+def split(rows: int, members: int, share: float, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Training rows and held-out rows of each member. No rows are held out if they would be too few.
+
+    Members hold out different rows, as far as there are enough.
+
+    >>> from mac_policy.rows.imputer.training import split
+    >>> [(len(train), len(held)) for train, held in split(100, members=2, share=0.2, seed=0)]
+    [(80, 20), (80, 20)]
+    """
+    count = round(share * rows)
+    order = torch.randperm(rows, generator=stream(seed, "held out"))
+    if count < FEWEST_HELD_OUT or rows - count < FEWEST_HELD_OUT:
+        return [(order, order[:0])] * members
+    turned = [order.roll(-count * member) for member in range(members)]
+    return [(turn[count:], turn[:count]) for turn in turned]
 
 
 def trained_model(
-    rows: Tensor, settings: ImputerSettings, seed: int, *, quiet: bool = True
+    rows: Tensor, columns: Columns, settings: ImputerSettings, seed: int, *, quiet: bool = True
 ) -> tuple[AnyOrderRows, TableLoop]:
-    """A model trained on standardised rows (R, N), NaN = missing, in double precision; and its training loop."""
+    """A model trained on encoded rows (R, N), NaN = missing, in double precision; and its training loop."""
     training = settings.training()
     fabric = make_fabric(training)
+    parts = split(len(rows), settings.members, settings.validation, seed)
+    law = settings.law(rows.shape[1])
     with _GLOBAL_STATE, torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = make_any_order(settings.spec(rows.shape[1]))
+        head = columns.head(settings.num_components)
+        members = _members(rows, columns, parts, settings, head)
         torch.manual_seed(seed)  # dropout draws from the global state
-        run = TableLoop(model, rows, settings, seed, fabric, quiet)
+        capped = members.encoding.capped(rows).float()
+        model = AnyOrderRows(AnyOrderModel(MemberNetwork(members, head), head, validate=False), law)
+        run = TableLoop(model, capped, parts, settings, seed, fabric, quiet)
         try:
             run.fit()
         except TrainingDiverged as error:
@@ -149,7 +212,34 @@ def trained_model(
                 f"the training diverged (NaN or infinite loss) at step {error.step} of {training.steps}: "
                 f"a learning_rate below {training.learning_rate:g} may help"
             ) from None
-    return run.average.cpu().double().eval().requires_grad_(False), run
+    network = run.average.cpu().model.network
+    if not isinstance(network, MemberNetwork):
+        raise TypeError(f"the network is a {type(network).__name__}")
+    found = network.members.double().eval().requires_grad_(False)
+    mixed = columns.head(settings.num_components * settings.members)
+    ensemble = Ensemble(found, mixed).double()
+    if run.questions is not None:
+        calibrate(ensemble, rows, [held for _, held in parts], seed)
+    return AnyOrderRows(AnyOrderModel(ensemble, mixed.double(), validate=False), law).eval(), run
+
+
+def _members(
+    rows: Tensor, columns: Columns, parts: Sequence[tuple[Tensor, Tensor]], settings: ImputerSettings, head: Head
+) -> Members:
+    encoding = Encoding(rows, [len(column.classes) for column in columns.variables], head)
+    x, observed = encoding.of_rows(rows)
+    shared = len(parts[0][1]) == 0
+    fits = [fit_gaussian(x[train], observed[train]) for train, _ in parts[: 1 if shared else None]]
+    joint = JointGaussian(fits * len(parts) if shared else fits)
+    return Members(
+        joint,
+        encoding,
+        num_components=settings.num_components,
+        width=settings.width,
+        depth=settings.depth,
+        dropout=settings.dropout,
+        noise=settings.noise,
+    )
 
 
 def seed_from(random_state: Any) -> int:

@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mac_policy import Imputer
 from mac_policy.core.heads.continuous import MixtureConditional
+from mac_policy.rows.columns.columns import Columns
 from mac_policy.rows.imputer.answers import median
-from mac_policy.rows.imputer.columns import Columns
 from mac_policy.rows.imputer.table import read_table
 
 TINY = {"steps": 3, "width": 8, "depth": 1, "num_components": 2, "batch_size": 16, "random_state": 0}
@@ -198,7 +198,7 @@ def test_masked_values_are_missing_ones():
     masked = np.ma.masked_array(np.where(np.isnan(table), -999.0, table), np.isnan(table))
     assert np.array_equal(Imputer(**TINY).fit(masked).transform(masked), imputer.transform(table))
     whole = np.ma.masked_array([[1, 2**60], [3, 4]], [[False, True], [False, False]])
-    assert np.array_equal(read_table(whole, "").values, [[1, np.nan], [3, 4]], equal_nan=True)
+    assert read_table(whole, "").data.tolist() == [[1, None], [3, 4]]
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.7e308])
@@ -256,22 +256,21 @@ def test_columns_that_fit_did_not_see_are_named():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ([[1.0, np.inf], [2.0, 3.0]], r"infinity: row 0, column 1 is inf"),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, -np.inf]}), r"infinity: row 1, column 'b' is -inf"),
+        ([[1.0, np.inf], [2.0, 3.0]], r"row 0, column 1 is inf: values must be finite"),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, -np.inf]}), r"row 1, column 'b' is -inf: values must be finite"),
+        (pd.DataFrame({"a": ["red", 1.5]}), r"column 'a' holds both 'red' and 1.5"),
         (
-            pd.DataFrame({"a": [1.0, 2.0], "colour": ["red", None]}),
-            r"column 'colour' holds 'red'; .* encode categories",
+            pd.DataFrame({"a": [f"row {i}" for i in range(60)]}),
+            r"column 'a' has 60 classes in 60 rows, as an identifier",
         ),
-        (pd.DataFrame({"c": pd.Categorical(["x", "y"])}), r"column 'c' holds values of type category.*encode"),
         (pd.DataFrame({"t": pd.to_datetime(["2020-01-01", None])}), r"column 't' holds values of type datetime64"),
-        (np.array([["1.5", "2"], ["3", "x"]]), r"row 0, column 0 holds '1.5'; the Imputer takes numbers"),
         (np.array([[1 + 1j, 2]]), "Complex data not supported"),
         (np.zeros(3), "Expected 2D array, got 1D"),
-        ([[1, 2**53], [3, 4]], r"row 0, column 1 holds 9007199254740992: whole numbers must be below 2\*\*53"),
-        ([[10**400, 1]], r"row 0, column 0 holds a number beyond 2\*\*64: whole numbers must be"),
+        ([[1, 2**53], [3, 4]], r"column 1 holds 9007199254740992: whole numbers must be below 2\*\*53"),
+        ([[2**80, 1]], r"column 0 holds 1208925819614629174706176: whole numbers must be"),
         (
             pd.DataFrame({"a": pd.array([None, -(2**60)], dtype="Int64")}),
-            r"row 1, column 'a' holds -1152921504606846976",
+            r"column 'a' holds -1152921504606846976",
         ),
         (np.zeros((0, 3)), r"Found array with 0 sample\(s\)"),
     ],
@@ -326,9 +325,8 @@ def test_all_rows_empty_and_columns_of_any_size():
     table = holed(rng.normal(size=(50, 3)) * [1e-150, 1e150, 1.0] + [0, 0, 1.6e9])
     found = Imputer(**TINY).fit(table).transform(table)
     assert np.isfinite(found).all()
-    assert not Columns.of(table).empty.any()
-    assert Columns.of(table).varies.all()
-    assert Columns.of(table).scale == pytest.approx(np.nanstd(table / [1e-150, 1e150, 1], 0) * [1e-150, 1e150, 1])
+    scales = [column.scale for column in Columns.of(table).all]
+    assert scales == pytest.approx(np.nanstd(table / [1e-150, 1e150, 1], 0) * [1e-150, 1e150, 1])
 
 
 @pytest.mark.parametrize(

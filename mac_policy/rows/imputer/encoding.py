@@ -1,0 +1,96 @@
+"""The dimensions that the Imputer's networks and its linear part read: numbers, and one for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mac_policy.core.heads import Head
+
+FENCE = 3.0  # numbers are capped this many interquartile ranges beyond the quartiles, further where tails are heavy
+RARE = 0.01
+
+
+class Encoding(nn.Module):
+    """Standardised dimensions (..., D) of encoded values: a number is one dimension, a category one for each class.
+
+    Numbers are capped, so that a single wrong cell moves what is imputed from it by a bounded amount. low, high (N,):
+    the caps in encoded units; owner (D,): the variable of each dimension; numbers (C,), the dimensions of numbers.
+    """
+
+    low: Tensor
+    high: Tensor
+    owner: Tensor
+    places: Tensor
+    center: Tensor
+    scale: Tensor
+    is_number: Tensor
+
+    def __init__(self, rows: Tensor, classes: Sequence[int], head: Head) -> None:
+        """rows (R, N): encoded values, NaN = missing; classes: their number for each variable, 0 of a number."""
+        super().__init__()
+        self.classes, self.head = list(classes), head
+        sizes = torch.tensor([max(size, 1) for size in classes])
+        slots = torch.cat([torch.arange(int(size)) for size in sizes])
+        self.register_buffer("owner", torch.arange(len(sizes)).repeat_interleave(sizes))
+        self.register_buffer("places", self.owner * head.num_features + slots)
+        self.register_buffer("is_number", torch.tensor([size == 0 for size in classes])[self.owner])
+        low, high = caps(rows)
+        is_number = torch.tensor([size == 0 for size in classes])
+        self.register_buffer("low", torch.where(is_number, low, -torch.inf))
+        self.register_buffer("high", torch.where(is_number, high, torch.inf))
+        observed = (~rows.isnan())[:, self.owner]
+        raw = torch.where(observed, self._raw(torch.where(rows.isnan(), 0.0, rows)), 0.0).double()
+        count = observed.sum(0).clamp_min(1)
+        center = raw.sum(0) / count
+        spread = (torch.where(observed, raw - center, 0.0).square().sum(0) / count).sqrt()
+        self.register_buffer("center", center)
+        self.register_buffer("scale", torch.where(spread > 0, spread, 1.0))
+
+    @property
+    def dims(self) -> int:
+        return len(self.owner)
+
+    def capped(self, rows: Tensor) -> Tensor:
+        """Values (R, N) with numbers capped; NaN stays."""
+        return torch.maximum(torch.minimum(rows, self.high.to(rows.dtype)), self.low.to(rows.dtype))
+
+    def of_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Dimensions (R, D), 0 where missing, and the mask of observed ones, of rows with NaN = missing."""
+        observed = (~rows.isnan())[:, self.owner]
+        return torch.where(observed, self._standard(self._raw(torch.where(rows.isnan(), 0.0, rows))), 0.0), observed
+
+    def forward(self, features: Tensor, evidence: Tensor) -> tuple[Tensor, Tensor]:
+        """Dimensions and evidence (..., D) of what a network is given: features (..., N, F), evidence (..., N)."""
+        raw = features.flatten(-2)[..., self.places]
+        capped = torch.maximum(torch.minimum(raw, self.high[self.owner].to(raw)), self.low[self.owner].to(raw))
+        seen = evidence[..., self.owner]
+        return torch.where(seen, self._standard(capped), 0.0), seen
+
+    def _raw(self, rows: Tensor) -> Tensor:
+        return self.head.features(self.capped(rows)).flatten(1)[:, self.places]
+
+    def _standard(self, raw: Tensor) -> Tensor:
+        return (raw - self.center.to(raw.dtype)) / self.scale.to(raw.dtype)
+
+
+def caps(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the greatest number that is read, for each column of rows (R, N) with NaN = missing.
+
+    >>> import torch
+    >>> from mac_policy.rows.imputer.encoding import caps
+    >>> [float(end) for end in caps(torch.cat([torch.arange(101.0), torch.tensor([1e9])])[:, None])]
+    [-126.25, 227.25]
+    """
+    values = rows.double()
+    first, third = (values.nanquantile(level, 0) for level in (0.25, 0.75))
+    rare = values.nanquantile(RARE, 0, interpolation="higher")  # never the most extreme value
+    common = values.nanquantile(1 - RARE, 0, interpolation="lower")
+    least, most = (torch.where(rows.isnan(), end, values) for end in (torch.inf, -torch.inf))
+    reach = FENCE * (third - first)
+    wide = (common - rare) / 2  # columns with heavy tails keep them
+    low, high = torch.minimum(first - reach, rare - wide), torch.maximum(third + reach, common + wide)
+    flat = ~(high > low)  # nearly all values are equal
+    return torch.where(flat, least.amin(0), low), torch.where(flat, most.amax(0), high)

@@ -1,0 +1,209 @@
+"""The parts of the Imputer: the joint Gaussian, the dimensions, the members and their calibration."""
+
+import numpy as np
+import pytest
+import torch
+
+from mac_policy.rows.columns import Columns
+from mac_policy.rows.imputer import training
+from mac_policy.rows.imputer.calibration import calibrate
+from mac_policy.rows.imputer.encoding import Encoding, caps
+from mac_policy.rows.imputer.linear import JointGaussian, fit_gaussian
+from mac_policy.rows.imputer.members import Ensemble, MemberNetwork, Members
+
+SETTINGS = training.ImputerSettings(
+    factorization="uniform", members=2, steps=60, patience=30, batch_size=32, learning_rate=5e-3, width=8, depth=1,
+    num_components=2, dropout=0.0, noise=0.0, validation=0.2, device="cpu",
+)  # fmt: skip
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def gaussian_rows(rows, dims, seed=0):
+    """Rows of a Gaussian of unit variances, and its covariance."""
+    mixing = torch.randn(dims, dims, generator=generator(seed), dtype=torch.double)
+    covariance = mixing @ mixing.T + 0.1 * torch.eye(dims, dtype=torch.double)
+    std = covariance.diagonal().sqrt()
+    covariance = covariance / torch.outer(std, std)
+    x = torch.randn(rows, dims, generator=generator(seed + 1), dtype=torch.double)
+    return x @ torch.linalg.cholesky(covariance).T, covariance
+
+
+def conditional(covariance, x, seen):
+    """Mean and standard deviation of every dimension of one row given x at `seen`, with mean zero."""
+    gain = torch.linalg.solve(covariance[seen][:, seen], covariance[seen]).T
+    return gain @ x[seen], (covariance - gain @ covariance[seen]).diagonal().clamp_min(0).sqrt()
+
+
+@pytest.mark.parametrize("dims", [1, 4])
+def test_the_joint_gaussian_answers_as_the_closed_form_for_every_evidence(dims):
+    x, covariance = gaussian_rows(3, dims)
+    values, vectors = torch.linalg.eigh(covariance)
+    noise = values[0] / 2
+    joint = JointGaussian([(torch.zeros(dims).double(), vectors * (values - noise).sqrt(), noise.expand(dims))])
+    masks = torch.cartesian_prod(*[torch.tensor([False, True])] * dims).view(-1, dims)
+    for mask in masks:
+        mean, std = joint(x[None], mask.expand(1, 3, dims))
+        for row in range(3):
+            known_mean, known_std = conditional(covariance, x[row], mask)
+            assert torch.allclose(mean[0, row][~mask], known_mean[~mask])
+            assert torch.allclose(std[0, row][~mask], known_std[~mask])
+
+
+@pytest.mark.parametrize(("full_rank", "tolerance"), [(40, 0.1), (3, 0.1)])
+def test_the_fit_to_incomplete_rows_finds_the_covariance(monkeypatch, full_rank, tolerance):
+    """By EM on the covariance, and by EM on the loadings of a covariance of (here) no lower rank."""
+    monkeypatch.setattr("mac_policy.rows.imputer.linear.FULL_RANK", full_rank)
+    monkeypatch.setattr("mac_policy.rows.imputer.linear.RANK", 4)
+    x, covariance = gaussian_rows(4000, 4)
+    observed = torch.rand(x.shape, generator=generator(3)) > 0.3
+    _, loadings, noise = fit_gaussian(torch.where(observed, x, torch.nan), observed)
+    assert (loadings @ loadings.T + torch.diag(noise) - covariance).abs().max() < tolerance
+
+
+def test_a_fit_with_equal_columns_keeps_a_variance():
+    x = gaussian_rows(100, 1)[0].expand(100, 3)
+    joint = JointGaussian([fit_gaussian(x, torch.ones(100, 3, dtype=torch.bool))])
+    mean, std = joint(torch.full((1, 1, 3), 2.0).double(), torch.tensor([[[True, False, True]]]))
+    assert float(mean[0, 0, 1]) == pytest.approx(2, abs=0.05)
+    assert 0 < float(std[0, 0, 1]) < 0.2
+
+
+def test_one_wild_cell_is_capped_and_the_rest_is_not():
+    x = torch.randn(30, 2, generator=generator())
+    wild = x.clone()
+    wild[3, 0] = 1e6
+    low, high = caps(wild)
+    assert (low < x.amin(0)).all()
+    assert (high > x.amax(0)).all()
+    assert high[0] < 20
+    heavy = torch.cat([torch.zeros(90, 1), torch.full((10, 1), 5.0)])  # quartiles are equal, ends are not rare
+    assert caps(heavy)[1] >= 5
+    assert caps(torch.cat([torch.zeros(999, 1), torch.ones(1, 1)]))[1] == 1
+
+
+def table(rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=rows)
+    found = {
+        "a": a,
+        "b": 10 * a + rng.normal(size=rows),
+        "c": np.where(a + 0.5 * rng.normal(size=rows) > 0, "up", "down").astype(object),
+        "d": np.array(["x", "y", "z"], dtype=object)[rng.integers(3, size=rows)],
+    }
+    for values in found.values():
+        values[rng.random(rows) < 0.2] = None if values.dtype == object else np.nan
+    return found
+
+
+def encoded(found):
+    columns = Columns.of(found)
+    values, missing = columns.encode(found)
+    return columns, values.masked_fill(missing, torch.nan)
+
+
+def members_of(columns, rows, head):
+    classes = [len(column.classes) for column in columns.variables]
+    encoding = Encoding(rows, classes, head)
+    x, observed = encoding.of_rows(rows)
+    joint = JointGaussian([fit_gaussian(part, seen) for part, seen in ((x, observed), (x[:100], observed[:100]))])
+    sizes = {"num_components": 3, "width": 8, "depth": 1, "dropout": 0.0, "noise": 0.0}
+    return Members(joint, encoding, **sizes).double()
+
+
+def test_an_untrained_member_is_about_the_gaussian():
+    columns, rows = encoded(table())
+    head = columns.head(3)
+    members = members_of(columns, rows, head)
+    torch.nn.init.zeros_(members.last.weight)
+    observed = ~rows.isnan()
+    features = head.features(torch.where(observed, rows, 0.0))
+    answers = members(features[None].expand(2, *features.shape), observed[None].expand(2, *observed.shape))
+    mean, std = members.joint(*members.encoding(features[None].expand(2, *features.shape), observed.expand(2, 200, 4)))
+    center, scale = members.encoding.center, members.encoding.scale
+    found = (answers.logits.exp() * answers.means).sum(-1)
+    assert torch.allclose(found, (mean * scale + center)[..., :2])
+    spread = (answers.logits.exp() * (answers.means.square() + (2 * answers.log_stds).exp())).sum(-1) - found.square()
+    free = ~observed[:, :2].expand(2, 200, 2)
+    assert ((spread.sqrt() / (std * scale)[..., :2])[free] - 1).abs().max() < 0.08
+    for logits in answers.classes:
+        assert torch.allclose(logits.exp().sum(-1), torch.ones(2, 200).double())
+
+
+def test_the_ensemble_is_the_mixture_of_its_members():
+    columns, rows = encoded(table())
+    head, mixed = columns.head(3), columns.head(6).double()
+    members = members_of(columns, rows, head)
+    one, all_of_them = MemberNetwork(members, head), Ensemble(members, mixed)
+    observed = ~rows.isnan()
+    x = torch.where(observed, rows, 0.0)
+    features = head.features(x)
+    each = head(one(features.repeat(2, 1, 1), observed.repeat(2, 1))).log_prob(x.repeat(2, 1)).view(2, *x.shape)
+    together = mixed(all_of_them(features, observed)).log_prob(x)
+    assert torch.allclose(together, each.logsumexp(0) - np.log(2), atol=0.02)  # standard deviations are bounded twice
+    all_of_them.widening.fill_(2.0)
+    wide = mixed(all_of_them(features, observed)).parts[0][1]
+    all_of_them.widening.fill_(1.0)
+    narrow = mixed(all_of_them(features, observed)).parts[0][1]
+    assert torch.allclose(wide.mean, narrow.mean)
+    second = [
+        (part.log_weights.exp() * (part.means.square() + (2 * part.log_stds).exp())).sum(-1) - part.mean.square()
+        for part in (wide, narrow)
+    ]
+    assert torch.allclose(second[0], 4 * second[1], rtol=0.02)
+
+
+def test_answers_do_not_depend_on_what_is_hidden():
+    columns, rows = encoded(table())
+    head = columns.head(6).double()
+    network = Ensemble(members_of(columns, rows, head), head)
+    x = torch.where(rows.isnan(), 0.0, rows)[:8]
+    evidence = torch.rand(x.shape, generator=generator()) < 0.5
+    other = torch.where(evidence, x, x.flip(0))
+    found = [network(head.features(each), evidence) for each in (x, other)]
+    assert torch.equal(*found)
+
+
+def test_members_hold_out_different_rows_or_none():
+    parts = training.split(100, 5, 0.2, 0)
+    assert sorted(torch.cat([held for _, held in parts]).tolist()) == list(range(100))
+    for train, held in parts:
+        assert sorted([*train.tolist(), *held.tolist()]) == list(range(100))
+    assert [len(held) for _, held in training.split(20, 3, 0.2, 0)] == [0, 0, 0]
+
+
+def test_calibration_widens_what_is_too_narrow_and_leaves_the_rest():
+    columns, rows = encoded({"a": np.random.default_rng(0).normal(size=3000), "b": np.zeros(3000)})
+    head = columns.head(6).double()
+    held = [torch.arange(1500), torch.arange(1500, 3000)]
+    for factor, expected in ((1.0, 1.0), (1.5, 1.5)):
+        members = members_of(columns, rows, head)
+        torch.nn.init.zeros_(members.last.weight)
+        members.joint.noise /= factor**2
+        members.joint.loadings /= factor
+        ensemble = Ensemble(members, head)
+        calibrate(ensemble, rows, held, 0)
+        assert float(ensemble.widening) == pytest.approx(expected, abs=0.15)
+
+
+def test_training_stops_when_the_held_out_loss_no_longer_falls():
+    columns, rows = encoded({name: np.random.default_rng(i).normal(size=60) for i, name in enumerate("abc")})
+    settings = training.ImputerSettings(**(SETTINGS.__dict__ | {"steps": 1000}))
+    _, run = training.trained_model(rows, columns, settings, 0)
+    assert run.step < 500
+    steps = [int(row["step"]) for row in run.rows]
+    assert steps[:3] == [20, 40, 60]
+    assert run.best == min(row["validation_loss"] for row in run.rows)
+
+
+@pytest.mark.parametrize("factorization", training.FACTORIZATIONS)
+def test_every_parameter_is_trained(factorization):
+    columns, rows = encoded(table())
+    settings = training.ImputerSettings(**(SETTINGS.__dict__ | {"factorization": factorization, "steps": 2}))
+    _, run = training.trained_model(rows, columns, settings, 0)
+    run.backward(0)
+    for name, parameter in run.model.named_parameters():
+        assert parameter.grad is not None, name
+        assert (parameter.grad != 0).any(), name
