@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.kitchen.environment import KitchenEnv
+from envs.kitchen.task import SCALE
 
-SCALE = 0.16
-"""Of every action dim, in rad or m: two rad/s for the 0.08 s of a step."""
 JOINTS = slice(0, 9)
 
 

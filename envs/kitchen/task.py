@@ -16,6 +16,7 @@ from gymnasium import spaces
 from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, VIEWS, goal_tasks, kitchen_completions
 from mac_policy.common.settings import NonNegative, choice
 from mac_policy.demonstrations import Card, Episode, OfficialFile, Scripted, TaskData
+from mac_policy.policies.actions import Actions
 from mac_policy.tasks import Task
 from mac_policy.tasks.task import Environment
 
@@ -38,6 +39,16 @@ OFFICIAL = {
         "57bfd9c5fe88a7cf702bbaf8b7cd800d30cd869e7f73416007238d26cd859800",
     ),
 }
+SCALE = 0.16
+"""Change of position that one unit of an action commands, in rad or m: two rad/s for the 0.08 s of a step."""
+ACTIONS = Actions(
+    names=(*(f"joint{i}" for i in range(1, 8)), "left_finger", "right_finger"),
+    units=("rad",) * 7 + ("m",) * 2,
+    meaning="relative",
+    observed=tuple(range(9)),
+    scale=(SCALE,),
+)
+"""An action sends each joint to its reading + SCALE * action."""
 DEMONSTRATOR = ("control", "demonstrator", "environment", "goals", "sensors", "stroke", "strokes")
 SIZE_OF_VIEW = {30: "qpos", 59: "full"}
 
@@ -69,6 +80,10 @@ class KitchenTask(Task):
     @property
     def view(self) -> str:
         return self.observation
+
+    @property
+    def actions(self) -> Actions:
+        return ACTIONS
 
     @property
     def goals(self) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ def train_one(
     fabric: Fabric,
 ) -> TrainResult:
     observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
-    policy = make_policy(kind, Spaces.of(observed, task.action_space_of(demos)), policy_settings, seed)
+    policy = make_policy(kind, Spaces.of(observed, task.action_space_of(demos), task.actions), policy_settings, seed)
     folder = options.runs / task.folder_name(demos) / f"{options.name or kind}-s{seed}"
     try:
         return train(policy, demos, settings, folder, seed=seed, resume=options.resume, fabric=fabric)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.core.factorization import Factorization, whole_path
+from mac_policy.core.frame import framed
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.head import at_least_float32
 from mac_policy.core.networks import Network, PathNetwork
@@ -93,7 +94,8 @@ class Asking(ABC):
             part = question.rows(rows)
             params = self.head.after(self.network(features[rows], known, part.encoded, part.mode), part.x, answers)
             item, variable = answers.nonzero(as_tuple=True)
-            conditional = self.head(params[item, variable], variables=variable, generator=generator)
+            asked = framed(self.head, params[item, variable], part.frame, item, variable)
+            conditional = self.head(asked, variables=variable, generator=generator)
             terms.append(conditional.log_prob(part.x[item, variable]))
             owners.append(rows[item])
         if not terms:
@@ -120,6 +122,7 @@ class Asking(ABC):
         steps = self.lockstep(question, path, x) if isinstance(path, list) else self.steps(question, path, x, copies)
         for rows, variables, params in steps:
             which = torch.as_tensor(variables, device=x.device)
+            params = framed(self.head, params, question.frame, rows, variables)
             conditional = self.head(params, variables=which, generator=generator)
             x[rows, variables] = choose(conditional, rows, variables).to(x.dtype)
         return x

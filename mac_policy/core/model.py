@@ -11,6 +11,7 @@ from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core.asking import Asking, Rows, Variables, asking
 from mac_policy.core.checks import check_disjoint, check_entries, check_mask, check_rows, check_values
 from mac_policy.core.factorization import Factorization
+from mac_policy.core.frame import Frame, framed, framed_all
 from mac_policy.core.heads import Conditional, Head, Mixed
 from mac_policy.core.networks import Network
 from mac_policy.core.question import Question, in_fewer_steps
@@ -24,6 +25,7 @@ class AnyOrderModel(nn.Module):
     """A network that reads evidence and a head that turns its output into univariate conditionals.
 
     x: values (B, N). evidence, query, given, missing: bool (B, N), or one row (N,) for all. context: (B, C).
+    frame: where the conditionals of real variables lie (`core.frame.Frame`); None: where the network says.
     A missing variable has no value: it is neither evidence nor queried.
 
     >>> import torch
@@ -81,6 +83,7 @@ class AnyOrderModel(nn.Module):
         mode: Tensor | None = None,
         generator: torch.Generator | None = None,
         factorization: Factorization | None = None,
+        frame: Frame | None = None,
     ) -> Conditional:
         """p(x_i | x_evidence) for every unseen variable i at once, as distributions of batch shape (B, N).
 
@@ -94,12 +97,14 @@ class AnyOrderModel(nn.Module):
         known = self.asking.at_once(evidence, factorization, generator)
         params = self._params(x, known, self._encode(context, len(x)), mode)
         params = self.head.after(params, x, torch.zeros_like(evidence))
-        return self.head(params, generator=generator)
+        return self.head(framed_all(self.head, params, frame), generator=generator)
 
-    def answers(self, x: Tensor, draws: TrainingDraws, context: Tensor | None = None) -> Conditional:
+    def answers(
+        self, x: Tensor, draws: TrainingDraws, context: Tensor | None = None, frame: Frame | None = None
+    ) -> Conditional:
         """The conditionals that training draws ask for, as distributions of batch shape (B, N)."""
         params = self._params(x, draws.known, self._encode(context, len(x)), draws.mode)
-        return self.head(self.head.after(params, x, draws.weights > 0))
+        return self.head(framed_all(self.head, self.head.after(params, x, draws.weights > 0), frame))
 
     def loss(
         self,
@@ -110,6 +115,7 @@ class AnyOrderModel(nn.Module):
         generator: torch.Generator | None = None,
         evidence_values: Tensor | None = None,
         rows_per_context: int = 1,
+        frame: Frame | None = None,
     ) -> Tensor:
         """The batch mean of - sum_i weights_i log p(x_i | x_evidence), a scalar; the evidence of a path network are
         the variables before i on the path.
@@ -134,12 +140,10 @@ class AnyOrderModel(nn.Module):
         params = self._params(read, known, encoded, draws.mode)
         params = self.head.after(params, x, weights > 0)
         asked = weights.reshape(-1).nonzero()[:, 0]
-        losses = self.head.loss(
-            params.reshape(-1, params.shape[-1])[asked],
-            x.reshape(-1)[asked],
-            generator=generator,
-            variables=asked % self.num_variables,
-        )
+        variables = asked % self.num_variables
+        params = params.reshape(-1, params.shape[-1])[asked]
+        params = framed(self.head, params, frame, asked // self.num_variables, variables)
+        losses = self.head.loss(params, x.reshape(-1)[asked], generator=generator, variables=variables)
         return (weights.reshape(-1)[asked] * losses).sum() / max(len(x), 1)
 
     def log_prob(
@@ -153,6 +157,7 @@ class AnyOrderModel(nn.Module):
         orders: int = 1,
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
+        frame: Frame | None = None,
     ) -> Tensor:
         """log p(x_query | x_given) of every row along the path of `factorization`, (B,).
 
@@ -162,7 +167,7 @@ class AnyOrderModel(nn.Module):
         """
         check_count("orders", orders)
         question = self._question(
-            x, query=query, given=given, missing=missing, factorization=factorization, context=context
+            x, query=query, given=given, missing=missing, factorization=factorization, context=context, frame=frame
         )
         if factorization.deterministic:
             orders = 1
@@ -186,6 +191,7 @@ class AnyOrderModel(nn.Module):
         temperature: float = 1.0,
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
+        frame: Frame | None = None,
     ) -> Tensor:
         """x with all that is not given (nor missing) drawn along the path; (B, N), or (num_samples, B, N) if > 1.
 
@@ -204,7 +210,14 @@ class AnyOrderModel(nn.Module):
         given = check_mask("given", given, len(x), self.num_variables)
         query = ~given if missing is None else ~given & ~check_mask("missing", missing, len(x), self.num_variables)
         question = self._question(
-            x, query=query, given=given, missing=missing, factorization=factorization, context=context, know_query=False
+            x,
+            query=query,
+            given=given,
+            missing=missing,
+            factorization=factorization,
+            context=context,
+            know_query=False,
+            frame=frame,
         )
         question = question.repeat(num_samples)
         ranks = self._ranks(question, factorization, generator)
@@ -238,6 +251,7 @@ class AnyOrderModel(nn.Module):
         factorization: Factorization,
         context: Tensor | None,
         know_query: bool = True,
+        frame: Frame | None = None,
     ) -> Question:
         if factorization.num_variables != self.num_variables:
             raise ValueError(
@@ -258,7 +272,8 @@ class AnyOrderModel(nn.Module):
             self.head.check(x, known)
         x = torch.where(known, x, torch.zeros_like(x))
         mode = factorization.path_mode(len(x))
-        return Question(x, query, given, self._encode(context, len(x)), None if mode is None else mode.to(x.device))
+        encoded = self._encode(context, len(x))
+        return Question(x, query, given, encoded, None if mode is None else mode.to(x.device), frame)
 
     def _encode(self, context: Tensor | None, rows: int) -> Tensor | None:
         """What the network reads in the context, once for all that follows."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.core.checks import check_disjoint, check_mask
+from mac_policy.core.frame import Frame
 from mac_policy.core.orders import positions
 
 GIVEN = -1  # the rank of a variable that is given
@@ -27,11 +28,13 @@ class Question:
     given: Tensor  # (B, N)
     encoded: Tensor | None  # (B, H) the context, read once
     mode: Tensor | None  # (B,)
+    frame: Frame | None = None
 
     def rows(self, rows: Tensor) -> Question:
         encoded = None if self.encoded is None else self.encoded[rows]
         mode = None if self.mode is None else self.mode[rows]
-        return Question(self.x[rows], self.query[rows], self.given[rows], encoded, mode)
+        frame = None if self.frame is None else self.frame.rows(rows)
+        return Question(self.x[rows], self.query[rows], self.given[rows], encoded, mode, frame)
 
     def repeat(self, times: int) -> Question:
         return self if times == 1 else self.rows(torch.arange(len(self.x), device=self.x.device).repeat(times))

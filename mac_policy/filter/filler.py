@@ -128,7 +128,9 @@ class Filler:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
         actions = np.where(usable.mask, usable.command, wanted)
         if self.see_operator and (np.count_nonzero(fallback) or self.hand_over is not None):
-            self._state = self._state.carried_out(actions)  # a blind policy remembers its own: commands stay hidden
+            self._state = self.policy.carried_out(
+                self._state, actions
+            )  # a blind policy remembers its own: commands stay hidden
         self._last = actions.copy()  # an environment may scale its action in place
         self.counts["calls"] += 1
         self.counts["fallback"] += np.count_nonzero(fallback)

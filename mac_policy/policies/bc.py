@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from mac_policy.common.settings import Count
+from mac_policy.core.frame import Frame
 from mac_policy.core.networks.mlp import hidden_layers
 from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
@@ -37,13 +38,18 @@ class BC(Policy):
     def __init__(self, spaces: Spaces, settings: BCSettings) -> None:
         super().__init__(spaces, settings)
         inputs = settings.history * self.observation_dim
-        self.network = mlp(inputs, settings.width, settings.depth, self.variables)
+        self.network = mlp(inputs, settings.width, settings.depth, len(self.variables))
 
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any) -> Tensor:
-        errors = (self.network(context).float() - actions).square()
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any, frame: Frame | None = None) -> Tensor:
+        errors = (self._said(context, frame) - actions).square()
         loss: Tensor = ((errors * inside).sum(1) / inside.sum(1)).mean()
         return loss
 
-    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
-        plan: Tensor = self.network(context)
-        return plan
+    def plan(
+        self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None = None
+    ) -> Tensor:
+        return self._said(context, frame)
+
+    def _said(self, context: Tensor, frame: Frame | None) -> Tensor:
+        said: Tensor = self.network(context).float()
+        return said if frame is None else frame.to_location(said)

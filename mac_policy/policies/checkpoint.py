@@ -20,7 +20,7 @@ from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import versions
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import POLICIES, make_policy
-from mac_policy.policies.spaces import Spaces, box_from_json, box_to_json, check_same
+from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
 
 SCHEMA = 1
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
@@ -45,7 +45,7 @@ def save_policy(
         "schema": SCHEMA,
         "policy": policy.kind,
         "settings": asdict(policy.settings),
-        "spaces": {name: box_to_json(box) for name, box in policy.spaces._asdict().items()},
+        "spaces": spaces_to_json(policy.spaces),
         "dataset": dict(dataset or {}),
         "versions": versions(),
         "training": dict(training or {}),
@@ -115,8 +115,7 @@ def _build(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any])
             "import its module and call mac_policy.register_policy(YourPolicy)"
         )
     try:
-        observation, action = (box_from_json(config["spaces"][name]) for name in Spaces._fields)
-        return make_policy(kind, Spaces.of(observation, action), {**config["settings"], **settings})
+        return make_policy(kind, spaces_from_json(config["spaces"]), {**config["settings"], **settings})
     except KeyError as error:
         raise CheckpointError(f"{folder / CONFIG}: the spaces lack the key {error}") from error
     except (TypeError, ValueError) as error:
@@ -133,7 +132,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _fill(policy: Policy, tensors: Mapping[str, Tensor], path: Path) -> None:
-    want = policy.state_dict()
+    want, tensors = policy.state_dict(), _as_now(tensors, policy.settings.horizon)
     if missing := sorted(want.keys() - tensors.keys()):
         raise CheckpointError(f"{path} lacks the tensor {missing[0]!r} ({len(missing)} missing)")
     if unknown := sorted(tensors.keys() - want.keys()):
@@ -146,6 +145,17 @@ def _fill(policy: Policy, tensors: Mapping[str, Tensor], path: Path) -> None:
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise CheckpointError(f"{path}: {name!r} holds NaN or infinity")
     policy.load_state_dict(dict(tensors))
+
+
+def _as_now(tensors: Mapping[str, Tensor], horizon: int) -> dict[str, Tensor]:
+    """Tensors under the names that they have now: statistics of actions once belonged to the normaliser."""
+    before = "normalizer.action_"
+    return {
+        f"variables.{name.removeprefix(before)}" if name.startswith(before) else name: tensor.repeat(horizon)
+        if name.startswith(before)
+        else tensor
+        for name, tensor in tensors.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.core.asking import Rows, Variables
+from mac_policy.core.frame import Frame
 from mac_policy.core.heads import Conditional
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.model import AnyOrderModel
@@ -56,6 +57,7 @@ def fill(
     path: Path,
     how: How,
     noise: Tensor | None,
+    frame: Frame | None = None,
 ) -> tuple[Tensor, Tensor]:
     """values (B, N) with what is not `given` chosen along the path, and its log-likelihood (B,).
 
@@ -78,7 +80,7 @@ def fill(
             score[rows] += conditional.log_prob(value).masked_fill(held, 0.0)
         return torch.where(held, values[rows, variables], value)
 
-    question = Question(values, query, given, encoded, None)
+    question = Question(values, query, given, encoded, None, frame)
     return model.asking.walk(question, path.dims, choose), score
 
 

@@ -20,7 +20,6 @@ from mac_policy.policies import checkpoint
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.recovery import Recovery
-from mac_policy.policies.settings import PolicySettings
 from mac_policy.training import metrics
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.run import Run
@@ -35,7 +34,7 @@ class Batch(NamedTuple):
     """What a policy's `forward` takes, before its draws."""
 
     observations: Tensor  # (B, history, obs)
-    actions: Tensor  # (B, horizon, act)
+    targets: Tensor  # (B, horizon, act), as `Variables.targets` returns them
     inside: Tensor  # (B, horizon) False beyond an episode's end
 
 
@@ -43,21 +42,22 @@ class TrainingData(NamedTuple):
     """Flat rows and the windows into them."""
 
     observations: Tensor  # (S, obs)
-    actions: Tensor  # (S, act)
+    targets: Tensor  # (S, act), as `Variables.targets` returns them
     history: Tensor  # (S, history) rows
     horizon: Tensor  # (S, horizon) rows
     inside: Tensor  # (S, horizon)
 
     @staticmethod
-    def of(demos: Demonstrations, settings: PolicySettings, device: torch.device) -> TrainingData:
-        windows = demos.windows(settings.history, settings.horizon)
-        arrays = (demos.observations, demos.actions, windows.history, windows.horizon, windows.inside)
+    def of(demos: Demonstrations, policy: Policy, device: torch.device) -> TrainingData:
+        windows = demos.windows(policy.settings.history, policy.settings.horizon)
+        targets = policy.variables.targets(demos.observations, demos.actions)
+        arrays = (demos.observations, targets, windows.history, windows.horizon, windows.inside)
         return TrainingData(*(torch.from_numpy(array).to(device) for array in arrays))
 
     def batch(self, rows: Tensor) -> Batch:
         """The windows of the given rows (B,)."""
         ahead = self.horizon[rows]
-        return Batch(self.observations[self.history[rows]], self.actions[ahead], self.inside[rows])
+        return Batch(self.observations[self.history[rows]], self.targets[ahead], self.inside[rows])
 
 
 class TrainResult(NamedTuple):
@@ -117,9 +117,7 @@ class Trainer(Run[Policy]):
         self.source = demos.source.as_dict()
         splits = settings.validation and len(demos) > 1
         train_demos, held_out = demos.split(1 - settings.validation, seed) if splits else (demos, None)
-        policy.normalizer = Normalizer.fit(policy.spaces, train_demos.observations, train_demos.actions)
-        if policy.settings.displacement:
-            policy.recovery = Recovery.fit(train_demos.observations, train_demos.actions, train_demos.episode_index)
+        fit_statistics(policy, train_demos)
         super().__init__(
             policy,
             train_demos.steps,
@@ -131,11 +129,11 @@ class Trainer(Run[Policy]):
             fabric=fabric,
             quiet=quiet,
         )
-        self.data = TrainingData.of(train_demos, policy.settings, fabric.device)
+        self.data = TrainingData.of(train_demos, policy, fabric.device)
         self.held_out: Batch | None = None
         if held_out is not None:
             rows = torch.randperm(held_out.steps, generator=stream(seed, "held-out rows"))[:HELD_OUT_ROWS]
-            self.held_out = TrainingData.of(held_out, policy.settings, fabric.device).batch(rows.to(fabric.device))
+            self.held_out = TrainingData.of(held_out, policy, fabric.device).batch(rows.to(fabric.device))
 
     def run(self, resume: bool = True) -> TrainResult:
         """Train to the end, or load what was finished before."""
@@ -158,7 +156,7 @@ class Trainer(Run[Policy]):
             return {}
         policy, training = self.average, self.average.training
         policy.eval()
-        draws = policy.draw(len(self.held_out.actions), stream(self.seed, "held-out draws"))
+        draws = policy.draw(len(self.held_out.targets), stream(self.seed, "held-out draws"))
         with self.fabric.autocast():
             loss = policy(*self.held_out, draws.to(self.fabric.device))
         found = {"validation_loss": float(loss)}
@@ -191,6 +189,20 @@ class Trainer(Run[Policy]):
         identity = {"sha256": config["dataset"].get("sha256"), "seed": facts.get("seed")}
         identity |= {"policy": config["policy"], "settings": config["settings"], "training": facts.get("training")}
         return facts, identity
+
+
+def fit_statistics(policy: Policy, demos: Demonstrations) -> None:
+    """The statistics by which a policy normalises, and its recovery, from demonstrations."""
+    policy.normalizer = Normalizer.fit(demos.observations)
+    variables, horizon = policy.variables, policy.settings.horizon
+    targets, ahead = variables.targets(demos.observations, demos.actions), np.empty(0)
+    if variables.has_frame and horizon > 1:
+        windows = demos.windows(1, horizon)
+        ahead = variables.actions(demos.observations[:, None], targets[windows.horizon[:, 1:]]).astype(np.float64)
+        ahead[~windows.inside[:, 1:]] = np.nan
+    variables.fit(demos.actions, targets, ahead)
+    if policy.settings.displacement:
+        policy.recovery = Recovery.fit(demos.observations, demos.actions, demos.episode_index)
 
 
 def identity_of(policy: Policy, settings: TrainSettings, source: Mapping[str, Any], seed: int) -> dict[str, Any]:

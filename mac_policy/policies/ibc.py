@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.common.settings import Count, Natural, NonNegative, Share
+from mac_policy.core.frame import Frame
 from mac_policy.policies.bc import mlp
 from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
@@ -62,81 +63,89 @@ class IBC(Policy):
         super().__init__(spaces, settings)
         s = settings
         self.read_observation = nn.Linear(s.history * self.observation_dim, s.width)
-        self.read_action = nn.Linear(self.variables, s.width, bias=False)
+        self.read_action = nn.Linear(len(self.variables), s.width, bias=False)
         # A constant added to every energy changes nothing: the last layer has no bias.
         self.network = nn.Sequential(nn.ReLU(), mlp(s.width, s.width, s.depth, 1, bias=False))
 
-    def energy(self, encoded: Tensor, actions: Tensor) -> Tensor:
-        """encoded (B, width), actions (B, S, variables) normalised -> (B, S)."""
-        energy: Tensor = self.network(encoded[:, None] + self.read_action(actions)).squeeze(-1)
+    def energy(self, encoded: Tensor, actions: Tensor, frame: Frame | None = None) -> Tensor:
+        """encoded (B, width), actions (B, S, variables) normalised -> (B, S); an absolute policy reads their places."""
+        places = actions if frame is None else frame.from_location(actions)
+        energy: Tensor = self.network(encoded[:, None] + self.read_action(places)).squeeze(-1)
         return energy.float()
 
     # ---- training ----
 
     def own_draws(self, n: int, generator: torch.Generator) -> IBCDraws:
         s = self.settings
-        size = (n, s.counter_examples, self.variables)
+        size = (n, s.counter_examples, len(self.variables))
         counter_examples, noise = torch.rand(size, generator=generator), None
         if s.counter_steps:
             noise = torch.randn((n, s.counter_steps, *size[1:]), generator=generator)
         return IBCDraws(counter_examples, noise)
 
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: IBCDraws) -> Tensor:
-        low, high = self.normalizer.bounds(self.settings.horizon)
+    def loss(
+        self, context: Tensor, actions: Tensor, inside: Tensor, draws: IBCDraws, frame: Frame | None = None
+    ) -> Tensor:
+        low, high = self.variables.bounds()
         encoded = self.read_observation(context)
         counter = low + (high - low) * draws.counter_examples
         if draws.noise is not None:
             fixed = torch.zeros_like(counter, dtype=torch.bool)
-            counter = self._langevin(encoded.detach(), counter, fixed, draws.noise.transpose(0, 1))
-        energies = self.energy(encoded, torch.cat([actions[:, None], counter], dim=1))
+            counter = self._langevin(encoded.detach(), counter, fixed, draws.noise.transpose(0, 1), frame)
+        energies = self.energy(encoded, torch.cat([actions[:, None], counter], dim=1), frame)
         return (energies[:, 0] + torch.logsumexp(-energies, dim=1)).mean()
 
     # ---- acting ----
 
-    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
+    def plan(
+        self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None = None
+    ) -> Tensor:
         # One set of random numbers serves all rows, so that a batch answers as its rows do one by one.
         generator = torch.Generator().manual_seed(0) if request.deterministic else request.generator
         encoded = self.read_observation(context)
-        s, (low, high) = self.settings, self.normalizer.bounds(self.settings.horizon)
+        s, (low, high) = self.settings, self.variables.bounds()
         count = s.samples if s.optimizer == "derivative_free" else s.counter_examples
-        unit = torch.rand((1, count, self.variables), generator=generator).to(context.device)
+        unit = torch.rand((1, count, len(self.variables)), generator=generator).to(context.device)
         samples = torch.where(given[:, None], values[:, None], low + (high - low) * unit)
         if s.optimizer == "langevin":
-            noise = torch.randn((s.langevin_steps, 1, count, self.variables), generator=generator)
-            samples = self._langevin(encoded, samples, given[:, None], noise.to(context.device))
+            noise = torch.randn((s.langevin_steps, 1, count, len(self.variables)), generator=generator)
+            samples = self._langevin(encoded, samples, given[:, None], noise.to(context.device), frame)
         else:
-            samples = self._derivative_free(encoded, samples, given[:, None], generator)
-        best = self.energy(encoded, samples).argmin(1)
+            samples = self._derivative_free(encoded, samples, given[:, None], generator, frame)
+        best = self.energy(encoded, samples, frame).argmin(1)
         return samples[torch.arange(len(samples), device=best.device), best]
 
-    def _derivative_free(self, encoded: Tensor, samples: Tensor, fixed: Tensor, generator: torch.Generator) -> Tensor:
+    def _derivative_free(
+        self, encoded: Tensor, samples: Tensor, fixed: Tensor, generator: torch.Generator, frame: Frame | None
+    ) -> Tensor:
         """Rounds of resampling by softmax(-E) and gaussian noise that shrinks."""
-        s, (low, high) = self.settings, self.normalizer.bounds(self.settings.horizon)
+        s, (low, high) = self.settings, self.variables.bounds()
         scale, count = s.noise, samples.shape[1]
         for _ in range(s.rounds):
-            weights = torch.softmax(-self.energy(encoded, samples).double(), dim=1).cumsum(1)
+            weights = torch.softmax(-self.energy(encoded, samples, frame).double(), dim=1).cumsum(1)
             points = ((torch.arange(count) + torch.rand(1, generator=generator)) / count).double()
             # Systematic resampling: one offset, evenly spaced points on the cumulated weights.
             chosen = torch.searchsorted(weights, points.to(weights.device).expand(len(weights), -1).contiguous())
             chosen = chosen.clamp(max=count - 1)[..., None].expand_as(samples)
-            noise = torch.randn((1, count, self.variables), generator=generator).to(samples.device)
+            noise = torch.randn((1, count, len(self.variables)), generator=generator).to(samples.device)
             moved = samples.gather(1, chosen) + scale * (high - low) / 2 * noise
             samples = torch.where(fixed, samples, moved.clamp(low, high))
             scale *= s.shrink
         return samples
 
-    def _langevin(self, encoded: Tensor, samples: Tensor, fixed: Tensor, noise: Tensor) -> Tensor:
+    def _langevin(self, encoded: Tensor, samples: Tensor, fixed: Tensor, noise: Tensor, frame: Frame | None) -> Tensor:
         """a <- a - step (dE/da / 2) + step * noise in units of half the range, the step falling to zero as a
         square; noise (steps, B or 1, S, variables)."""
-        low, high = self.normalizer.bounds(self.settings.horizon)
+        low, high = self.variables.bounds()
         half = (high - low) / 2
         with torch.inference_mode(False), torch.enable_grad():
             encoded, start, fixed = encoded.detach().clone(), samples.detach().clone(), fixed.clone()
+            frame = None if frame is None else Frame(frame.shift.clone(), frame.scale.clone())
             current = start
             for i, kick in enumerate(noise):
                 step = self.settings.langevin_step * (1 - i / len(noise)) ** 2
                 current = current.detach().requires_grad_()
-                gradient = torch.autograd.grad(self.energy(encoded, current).sum(), current)[0]
+                gradient = torch.autograd.grad(self.energy(encoded, current, frame).sum(), current)[0]
                 with torch.no_grad():
                     change = step * (kick - (gradient * half).clamp(-1.0, 1.0) / 2)
                     current = torch.where(fixed, start, (current + half * change).clamp(low, high))

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.core.factorization import MaskTuned
+from mac_policy.core.frame import Frame
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
 from mac_policy.policies import decoding, inputs, quick_path, quick_trunk
 from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
-from mac_policy.policies.operator_masks import operator_masks, path_order
+from mac_policy.policies.operator_masks import operator_masks
 from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
@@ -42,21 +43,20 @@ class MAC(Policy):
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
         self.head = HEADS[settings.head](settings)
-        network = settings.make_network(self.head, self.variables, settings.history * self.observation_dim)
+        network = settings.make_network(self.head, len(self.variables), settings.history * self.observation_dim)
         self.model = AnyOrderModel(network, self.head, validate=False)
-        self.order = path_order(settings.order, self.action_dim, settings.horizon)
-        self._dims: list[int] = self.order.tolist()
+        self._dims: list[int] = self.variables.order.tolist()
         held = operator_masks(self.action_dim, settings.horizon, settings.subsets)
         self.factorization = self._paths(settings.masks, held)
-        nothing = FixedMasks(torch.zeros(1, self.variables, dtype=torch.bool))
+        nothing = FixedMasks(torch.zeros(1, len(self.variables), dtype=torch.bool))
         self.alone = self._paths("conditional", nothing) if settings.alone else None
 
     def _paths(self, query: str, held: MaskDistribution) -> MaskTuned:
         s = self.settings
         return MaskTuned(
-            UniformCardinality(self.variables),
+            UniformCardinality(len(self.variables)),
             evidence_masks=held,
-            order=self.order,
+            order=self.variables.order,
             query=query,
             weights=s.weights,
             cardinality_reweighting=s.reweighting,
@@ -74,25 +74,29 @@ class MAC(Policy):
             asked = chosen_rows(held > 0, asked, own)
         if s.evidence_noise:
             scale = s.evidence_noise * held * torch.rand((rows, 1), generator=generator)
-            noise = scale * torch.randn((rows, self.variables), generator=generator)
+            noise = scale * torch.randn((rows, len(self.variables)), generator=generator)
         return map_tensors(lambda part: part.unflatten(0, (n, -1)), MACDraws(asked, noise))
 
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: MACDraws) -> Tensor:
+    def loss(
+        self, context: Tensor, actions: Tensor, inside: Tensor, draws: MACDraws, frame: Frame | None = None
+    ) -> Tensor:
         k = self.settings.masks_per_row
         asked, noise = map_tensors(lambda part: part.flatten(0, 1), draws)
         actions, inside = actions.repeat_interleave(k, 0), inside.repeat_interleave(k, 0)
         read = None if noise is None else actions + noise
         missing = None if self.settings.horizon == 1 else inside == 0
-        return self.model.loss(actions, asked, context, missing, evidence_values=read, rows_per_context=k)
+        each = None if frame is None else frame.repeat(k)
+        return self.model.loss(actions, asked, context, missing, evidence_values=read, rows_per_context=k, frame=each)
 
     @torch.no_grad()
-    def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
+    def coverage(self, observations: Tensor, targets: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
         """For the central 50% and 90% intervals: the share of values inside, for each variable (variables,)."""
         context = self.normalizer.observations(observations).flatten(1)
-        x = self.normalizer.actions(actions).flatten(1)
+        present = observations[:, -1]
+        x = self.variables.encode(targets, present)
         draws = self.model.asking.draw(self.factorization, len(x), torch.Generator().manual_seed(0)).to(x.device)
-        level = decoding.cdf(self.model.answers(x, draws, context), x)
-        asked = ((draws.weights > 0) & inside[..., None].expand_as(actions).flatten(1)).double()
+        level = decoding.cdf(self.model.answers(x, draws, context, self.variables.frame(present)), x)
+        asked = ((draws.weights > 0) & inside[..., None].expand_as(targets).flatten(1)).double()
         return {
             percent: ((((level - 0.5).abs() <= percent / 200) * asked).sum(0) / asked.sum(0)).cpu().numpy()
             for percent in (50, 90)
@@ -100,23 +104,26 @@ class MAC(Policy):
 
     # ---- acting ----
 
-    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
+    def plan(
+        self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None = None
+    ) -> Tensor:
         s = self.settings
         how = decoding.choose(s.decode, s.temperature, request.deterministic, request.temperature)
         count = s.candidates if how.kind == "best" else 1
         noise = request.noise
         if noise is None and how.random:
-            size = (count * len(context), self.variables, 2)
+            size = (count * len(context), len(self.variables), 2)
             noise = torch.randn(size, generator=request.generator).to(context.device)
         elif noise is not None:
             noise = noise.flatten(0, 1)
-        path = decoding.Path(self._dims[: s.execute * self.action_dim], *self.normalizer.bounds(s.horizon))
+        path = decoding.Path(self._dims[: s.execute * self.action_dim], *self.variables.bounds())
         is_single = len(context) == count == 1 and context.device.type == "cpu"
         if is_single and isinstance(self.head, GaussianMixture) and (reader := self._reader(context)) is not None:
-            return torch.from_numpy(quick_trunk.fill_one(reader, self.head, values, given, path, how, noise))[None]
+            filled = quick_trunk.fill_one(reader, self.head, values, given, path, how, noise, frame)
+            return torch.from_numpy(filled)[None]
         if count == 1:
-            return decoding.fill(self.model, context, values, given, path, how, noise)[0]
-        return self._best(context, values, given, path, how, noise, request.previous)
+            return decoding.fill(self.model, context, values, given, path, how, noise, frame)[0]
+        return self._best(context, values, given, path, how, noise, request.previous, frame)
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""
@@ -136,12 +143,13 @@ class MAC(Policy):
         how: decoding.How,
         noise: Tensor | None,
         previous: Tensor | None,
+        frame: Frame | None,
     ) -> Tensor:
         """The likeliest of several samples, with a liking for the last action."""
         k, rows = self.settings.candidates, len(context)
-
         values, given = values.repeat_interleave(k, 0), given.repeat_interleave(k, 0)
-        filled, score = decoding.fill(self.model, context, values, given, path, how, noise)
+        frame = None if frame is None else frame.repeat(k)
+        filled, score = decoding.fill(self.model, context, values, given, path, how, noise, frame)
         candidates, score = filled.unflatten(0, (rows, k)), score.unflatten(0, (rows, k))
         if previous is not None and self.settings.stickiness:
             change = (candidates[..., : self.action_dim] - previous[:, None]).square().sum(-1)
@@ -154,7 +162,7 @@ class MAC(Policy):
         if s.noise == "fresh":
             return None
         count = s.candidates if s.decode == "best" else 1
-        fresh = torch.randn((len(state), count, self.variables, 2), generator=generator)
+        fresh = torch.randn((len(state), count, len(self.variables), 2), generator=generator)
         if state.noise is None:
             return fresh.to(self.device)
         rho = s.noise_correlation if s.noise == "slow" else 1.0
@@ -184,16 +192,23 @@ class MAC(Policy):
         if not np.isfinite(actions[known | asked]).all():
             raise ValueError("the action holds NaN or infinity in dims that are given or queried")
         with torch.inference_mode():
-            context = self.normalizer.observations(torch.from_numpy(observations).to(self.device)).flatten(1)
-            x = torch.zeros(len(actions), self.variables, device=self.device)
+            seen = torch.from_numpy(observations).to(self.device)
+            context = self.normalizer.observations(seen).flatten(1)
+            x = torch.zeros(len(actions), len(self.variables), device=self.device)
             first = slice(0, self.action_dim)
-            x[:, first] = self.normalizer.actions(torch.tensor(np.where(known | asked, actions, 0.0)).to(self.device))
+            mean, std = self.variables.mean[first], self.variables.std[first]
+            x[:, first] = (torch.tensor(np.where(known | asked, actions, 0.0)).to(self.device) - mean) / std
             masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
             masks[0, :, first], masks[1, :, first] = torch.from_numpy(asked), torch.from_numpy(known)
             found = self.model.log_prob(
-                x, query=masks[0], given=masks[1], factorization=self.factorization, context=context
+                x,
+                query=masks[0],
+                given=masks[1],
+                factorization=self.factorization,
+                context=context,
+                frame=self.variables.frame(seen[:, -1]),
             ).double()
-            scale = self.normalizer.action_std.log().double()
+            scale = std.log().double()
             result: NDArray[Any] = (found - (masks[0, :, first] * scale).sum(1)).cpu().numpy()
         return result
 

@@ -42,11 +42,3 @@ def subset_masks(action_dim: int, subsets: Sequence[Sequence[int]]) -> Tensor:
         if bool(masks[row].all()):
             raise ValueError(f"subsets[{row}] holds all {action_dim} dims: nothing is left to fill in")
     return masks
-
-
-def path_order(order: Sequence[int], action_dim: int, horizon: int) -> Tensor:
-    """(horizon * action_dim,): the canonical order of a chunk's variables, step by step."""
-    dims = torch.tensor(list(order) or list(range(action_dim)))
-    if sorted(dims.tolist()) != list(range(action_dim)):
-        raise ValueError(f"order must be a permutation of the action dims 0..{action_dim - 1}, got {list(order)}")
-    return (torch.arange(horizon)[:, None] * action_dim + dims).flatten()

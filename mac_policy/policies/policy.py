@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
+from mac_policy.core.frame import Frame
 from mac_policy.core.training_draws import map_tensors
 from mac_policy.policies import inputs
 from mac_policy.policies.normalizer import Normalizer
@@ -18,6 +19,7 @@ from mac_policy.policies.recovery import Recovery
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
+from mac_policy.policies.variables import Variables
 
 
 class Request(NamedTuple):
@@ -73,8 +75,8 @@ class Policy(nn.Module, ABC):
         self.settings = settings
         self.observation_dim: int = spaces.observation.shape[0]
         self.action_dim: int = spaces.action.shape[0]
-        self.variables = settings.horizon * self.action_dim
-        self.normalizer = Normalizer(self.observation_dim, self.action_dim)
+        self.variables = Variables(spaces, settings.horizon, settings.representation, getattr(settings, "order", ()))
+        self.normalizer = Normalizer(self.observation_dim)
         self.recovery: Recovery | None = None  # fitted to the demonstrations, used in training alone
         self._generator = torch.Generator()
         self._generator.seed()
@@ -82,14 +84,17 @@ class Policy(nn.Module, ABC):
     # ---- what a kind of policy defines ----
 
     @abstractmethod
-    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any) -> Tensor:
+    def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any, frame: Frame | None = None) -> Tensor:
         """Normalised (B, history * obs) and (B, variables) -> the mean training loss of the rows.
 
-        inside (B, variables) is 1.0 for labels and 0.0 beyond an episode's end; `draws` is what `own_draws` returned.
+        inside (B, variables) is 1.0 for labels and 0.0 beyond an episode's end; `draws` is what `own_draws` returned;
+        `frame` turns what an absolute policy's network says into values (`Variables.frame`).
         """
 
     @abstractmethod
-    def plan(self, context: Tensor, values: Tensor, given: Tensor, request: Request) -> Tensor:
+    def plan(
+        self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None = None
+    ) -> Tensor:
         """Normalised context (B, C), values (B, variables) used where `given` (B, variables) is true ->
         (B, variables), the steps of the chunk one after the other."""
 
@@ -109,20 +114,29 @@ class Policy(nn.Module, ABC):
         """The random numbers of `loss` itself: None, or a NamedTuple of tensors with n rows."""
         return None
 
-    def forward(self, observations: Tensor, actions: Tensor, inside: Tensor, draws: Draws) -> Tensor:
-        """(B, history, obs), (B, horizon, act) in the units of the data, (B, horizon) -> the mean loss."""
+    def forward(self, observations: Tensor, targets: Tensor, inside: Tensor, draws: Draws) -> Tensor:
+        """(B, history, obs), (B, horizon, act) as `Variables.targets` returns them, (B, horizon) -> the mean loss."""
         if self.recovery is not None and draws.displacement is not None:
-            observations, actions = self.recovery.displace(
-                observations, actions, draws.displacement, self.settings.recovery_steps
+            observations, corrected = self.recovery.displace(
+                observations, targets, draws.displacement, self.settings.recovery_steps
             )
-            actions = actions.clamp(self.normalizer.action_low, self.normalizer.action_high)
+            if not self.variables.has_frame:  # a target leads back by itself
+                low, high = (part[: self.action_dim] for part in (self.variables.low, self.variables.high))
+                targets = corrected.clamp(low, high)
         context = self.normalizer.observations(observations).flatten(1)
         if draws.observation_noise is not None:
             context = context + self.settings.observation_noise * draws.observation_noise
-        labels = inside.float()[..., None].expand_as(actions).flatten(1)
-        return self.loss(context, self.normalizer.actions(actions).flatten(1), labels, draws.own)
+        labels = inside.float()[..., None].expand_as(targets).flatten(1)
+        present = observations[:, -1]
+        return self.loss(context, self.variables.encode(targets, present), labels, draws.own, *self._frame(present))
 
-    def coverage(self, observations: Tensor, actions: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
+    def _frame(self, present: Tensor) -> tuple[Frame, ...]:
+        """The frame of the present observations (B, obs), as the last argument of `loss` and `plan` where there is
+        one."""
+        frame = self.variables.frame(present)
+        return () if frame is None else (frame,)
+
+    def coverage(self, observations: Tensor, targets: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
         """For the central 50% and 90% intervals of a likelihood: the share of values inside, (variables,) each."""
         raise NotImplementedError(f"a {self.kind} policy has no likelihood")
 
@@ -130,7 +144,7 @@ class Policy(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        return self.normalizer.action_mean.device
+        return self.variables.mean.device
 
     def seed(self, seed: int) -> None:
         """Seed the policy's own generator, used whenever a call brings none."""
@@ -156,7 +170,7 @@ class Policy(nn.Module, ABC):
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
         held = inputs.commanded(command, mask, len(observations), self.spaces.action)
         plan = self._plan(observations, held, Request(deterministic, temperature, generator or self._generator))
-        action = self._merge(plan[:, 0], held)
+        action = self._merge(self.variables.actions(observations[:, -1], plan[:, 0]), held)
         return action[0] if single else action
 
     def initial_state(self, n: int) -> PolicyState:
@@ -196,7 +210,7 @@ class Policy(nn.Module, ABC):
         held = inputs.commanded(command, mask, n, self.spaces.action)
         generator = generator or self._generator
         history = self._remember(state, observations)
-        previous = self._previous(state)
+        previous = self._previous(state, observations)
         noise = self.hold_noise(state, generator)
         due = state.fresh | (state.age >= self.settings.execute)
         if held is not None:
@@ -212,10 +226,14 @@ class Policy(nn.Module, ABC):
                 None if previous is None else previous[rows.to(previous.device)],
             )
             plan[due] = self._plan(history[due], None if held is None else held.rows(due), request)
-        action = self._merge(plan[np.arange(n), age], held)
-        plan[np.arange(n), age] = action
+        action = self._merge(self.variables.actions(observations, plan[np.arange(n), age]), held)
+        plan[np.arange(n), age] = self.variables.targets(observations, action)
         after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise)
         return (action[0] if single else action), after
+
+    def carried_out(self, state: PolicyState, actions: NDArray[np.floating]) -> PolicyState:
+        """The state after the actions (B, act) were carried out in place of the ones that `step` returned."""
+        return state.carried_out(self.variables.targets(state.history[:, -1], actions))
 
     def predict(
         self,
@@ -254,22 +272,22 @@ class Policy(nn.Module, ABC):
         held: inputs.Commanded | None,
         request: Request,
     ) -> NDArray[Any]:
-        """(b, history, obs) -> (b, horizon, act) in the action space."""
-        device, n, h = self.device, len(observations), self.settings.horizon
+        """(b, history, obs) -> (b, horizon, act), targets as `Variables.targets` returns them."""
+        device, n = self.device, len(observations)
         with torch.inference_mode():
-            context = self.normalizer.observations(torch.from_numpy(observations).to(device)).flatten(1)
-            seen = np.zeros((n, self.variables), bool)
-            evidence = np.zeros((n, self.variables), np.float32)
+            seen_by = torch.from_numpy(observations).to(device)
+            context, present = self.normalizer.observations(seen_by).flatten(1), seen_by[:, -1]
+            seen = np.zeros((n, len(self.variables)), bool)
+            evidence = np.zeros((n, len(self.variables)), np.float32)
             if held is not None:
-                mean, std = self.normalizer.action_mean.cpu().numpy(), self.normalizer.action_std.cpu().numpy()
-                seen[:, : self.action_dim] = held.mask
-                np.copyto(
-                    evidence[:, : self.action_dim], (held.command - mean) / std, where=held.mask, casting="unsafe"
-                )
+                first = slice(0, self.action_dim)
+                mean, std = (part[first].cpu().numpy() for part in (self.variables.mean, self.variables.std))
+                seen[:, first] = held.mask
+                np.copyto(evidence[:, first], (held.command - mean) / std, where=held.mask, casting="unsafe")
             values, given = torch.from_numpy(evidence).to(device), torch.from_numpy(seen).to(device)
-            plan = self.plan(context, values, given, request)
-            actions = self.normalizer.denormalize(plan.float().unflatten(1, (h, self.action_dim)))
-        return actions.cpu().numpy()
+            plan = self.plan(context, values, given, request, *self._frame(present))
+            targets = self.variables.decode(plan.float(), present)
+        return targets.cpu().numpy()
 
     def _merge(self, filled: NDArray[Any], held: inputs.Commanded | None) -> NDArray[Any]:
         space = self.spaces.action
@@ -282,9 +300,10 @@ class Policy(nn.Module, ABC):
         moved = np.concatenate([state.history[:, 1:], observations[:, None]], axis=1)
         return np.where(state.fresh[:, None, None], observations[:, None], moved)
 
-    def _previous(self, state: PolicyState) -> Tensor | None:
+    def _previous(self, state: PolicyState, observations: NDArray[np.float32]) -> Tensor | None:
         if state.fresh.all():
             return None
         last = state.plan[np.arange(len(state)), np.maximum(state.age - 1, 0)]
-        last = np.where(state.fresh[:, None], np.nan, last).astype(np.float32)
-        return self.normalizer.actions(torch.from_numpy(last).to(self.device))
+        last = np.where(state.fresh[:, None], np.nan, self.variables.actions(observations, last)).astype(np.float32)
+        mean, std = (part[: self.action_dim] for part in (self.variables.mean, self.variables.std))
+        return (torch.from_numpy(last).to(self.device) - mean) / std

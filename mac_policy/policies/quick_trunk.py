@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mac_policy.core.frame import Frame
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.heads.continuous import MAX_LOG_STD
 from mac_policy.core.networks import Network, PathTransformer, TrunkQuery
@@ -104,12 +105,14 @@ def fill_one(
     path: Path,
     how: How,
     noise: Tensor | None,
+    frame: Frame | None = None,
 ) -> Array:
     """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
     x, seen = values[0].tolist(), given[0].tolist()
     low, high = path.low.tolist(), path.high.tolist()
     kicks = None if noise is None else noise[0].numpy()
     spread = as_array(head.spread)
+    places = None if frame is None else list(zip(frame.scale.tolist(), frame.shift[0].tolist(), strict=True))
     for variable, held in enumerate(seen):
         if held:
             reader.see(variable, x[variable])
@@ -117,6 +120,9 @@ def fill_one(
         if seen[variable]:
             continue
         logits, means, log_stds = mixture(reader.params(variable), spread, head)
+        if places is not None:
+            scale, shift = places[variable]
+            means = scale * means + shift
         value = pick(logits, means, log_stds, how, None if kicks is None else kicks[variable])
         x[variable] = min(max(value, low[variable]), high[variable])
         reader.see(variable, x[variable])

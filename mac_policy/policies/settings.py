@@ -8,6 +8,7 @@ from typing import Annotated
 
 from mac_policy.common.checks import check_range
 from mac_policy.common.settings import Count, NonNegative, Settings
+from mac_policy.policies.variables import Chosen
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class PolicySettings(Settings):
     history: number of observations that a decision is based on (1 = the present one alone)
     horizon: number of action steps that a decision plans
     execute: planned steps that are carried out before planning anew (<= horizon)
+    representation: 'relative': the network says how an action is; 'absolute': it says which place the action leads
+        to; 'auto': absolute where the task or the data say how to turn actions into places (see variables.py)
     observation_noise: standard deviation of the Gaussian noise on normalised observations in training
     displacement: in training, observations that an action dim moves are displaced by up to this many standard
         deviations of their change per step, and the action is corrected to return (see recovery.py)
@@ -29,6 +32,7 @@ class PolicySettings(Settings):
     history: Count = 1
     horizon: Count = 1
     execute: Count = 1
+    representation: Chosen = "auto"
     observation_noise: NonNegative = 0.0
     displacement: NonNegative = 0.0
     recovery_steps: Annotated[float, partial(check_range, low=1)] = 4.0

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
+from mac_policy.common.settings import from_mapping
+from mac_policy.policies.actions import Actions
+
 
 class Spaces(NamedTuple):
-    """The observation space and the action space of a policy: two flat boxes.
+    """The observation space and the action space of a policy, two flat boxes, and what is known of the actions.
 
     >>> from gymnasium.spaces import Box
     >>> Spaces.of(Box(-1, 1, (3,)), Box(-1, 1, (2,))).action.shape
@@ -19,16 +24,33 @@ class Spaces(NamedTuple):
 
     observation: spaces.Box
     action: spaces.Box
+    actions: Actions = Actions()
 
     @staticmethod
-    def of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> Spaces:
+    def of(observation: spaces.Space[Any], action: spaces.Space[Any], actions: Actions | None = None) -> Spaces:
         """The spaces of an environment; ValueError unless both are flat boxes and the action space is bounded."""
         for name, space in (("observation", observation), ("action", action)):
             if not isinstance(space, spaces.Box) or len(space.shape) != 1:
                 raise ValueError(f"the {name} space must be a Box with one axis, got {space}")
         if not action.is_bounded():  # type: ignore[attr-defined]
             raise ValueError(f"the action space must be bounded on both sides, got {action}")
-        return Spaces(observation, action)  # type: ignore[arg-type]
+        known = (actions or Actions()).of(action.shape[0], observation.shape[0])  # type: ignore[index]
+        return Spaces(observation, action, known)  # type: ignore[arg-type]
+
+
+def spaces_to_json(both: Spaces) -> dict[str, Any]:
+    """As plain JSON."""
+    return {
+        "observation": box_to_json(both.observation),
+        "action": box_to_json(both.action),
+        "actions": json.loads(json.dumps(asdict(both.actions))),
+    }
+
+
+def spaces_from_json(data: Mapping[str, Any]) -> Spaces:
+    """The inverse of `spaces_to_json`; of spaces stored without `actions` nothing more is known."""
+    observation, action = (box_from_json(data[name]) for name in ("observation", "action"))
+    return Spaces.of(observation, action, from_mapping(Actions, data.get("actions", {}), "actions"))
 
 
 def box_to_json(box: spaces.Box) -> dict[str, Any]:

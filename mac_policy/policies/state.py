@@ -24,7 +24,7 @@ class PolicyState:
     history: NDArray[np.float32]
     """(B, history, obs): the last observations, oldest first."""
     plan: NDArray[np.float32]
-    """(B, horizon, act): the chunk of actions being carried out, in units of the action space."""
+    """(B, horizon, act): the chunk being carried out: actions, or the targets of an absolute policy."""
     age: NDArray[np.int64]
     """(B,): number of steps of the plan already carried out."""
     fresh: NDArray[np.bool_]
@@ -37,7 +37,7 @@ class PolicyState:
         return PolicyState(self.history, self.plan, self.age, self.fresh | rows, self.noise)
 
     def carried_out(self, actions: NDArray[np.floating]) -> PolicyState:
-        """The state after the actions (B, act) were carried out in place of the ones that `Policy.step` returned."""
+        """The state after these steps (B, act) were carried out in place of the planned ones."""
         plan, begun = self.plan.copy(), np.flatnonzero(~self.fresh)
         plan[begun, np.maximum(self.age[begun] - 1, 0)] = actions[begun]
         return PolicyState(self.history, plan, self.age, self.fresh, self.noise)

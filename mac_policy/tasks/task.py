@@ -19,6 +19,7 @@ from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.resolve import load
 from mac_policy.demonstrations.task_data import TaskData
+from mac_policy.policies.actions import Actions
 
 if TYPE_CHECKING:
     from mac_policy.operators.dims import OperatorDims
@@ -105,6 +106,11 @@ class Task(Settings):
     def action_space(self) -> spaces.Box | None:
         """The action space where it is known without demonstrations."""
         return self.data.action_space
+
+    @property
+    def actions(self) -> Actions:
+        """What is known of the action's dims: names, units, the positions that they move."""
+        return Actions()
 
     @property
     def goals(self) -> tuple[str, ...]:

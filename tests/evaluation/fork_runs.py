@@ -9,7 +9,7 @@ from mac_policy.evaluation.teams import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import save_policy
-from mac_policy.policies.normalizer import Normalizer
+from mac_policy.policies.fit import fit_statistics
 from tests.training.helpers import demonstrations, small
 
 FORK = ForkTask().environment_for()
@@ -19,7 +19,7 @@ def save_run(root, kind, seed, name=None, **settings):
     """A policy fitted to the fork's spaces and data ranges, with the weights of its seed."""
     demos = demonstrations(4)
     policy = small(kind, seed, **settings)
-    policy.normalizer = Normalizer.fit(policy.spaces, demos.observations, demos.actions)
+    fit_statistics(policy, demos)
     source = {"name": "fork", "source": "scripted", "sha256": "5" * 64, "episodes": 4, "steps": 48}
     return save_policy(policy, Path(root) / "fork" / f"{name or kind}-s{seed}", dataset=source)
 

@@ -49,7 +49,8 @@ def make(kind, seed=0, **settings):
     rng = np.random.default_rng(1)
     observations = rng.normal(2.0, [1.0, 5.0, 0.1, 1e-9], (200, OBSERVATION))
     actions = np.clip(rng.normal([0.1, 0.5, 0.2], [0.3, 1.0, 0.2], (200, ACTION)), [-1, -2, 0], [1, 2, 0.5])
-    policy.normalizer = Normalizer.fit(SPACES, observations, actions)
+    policy.normalizer = Normalizer.fit(observations)
+    policy.variables.fit(actions, actions, np.empty(0))
     return policy.eval()
 
 

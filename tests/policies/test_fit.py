@@ -71,7 +71,7 @@ def test_a_loss_that_is_no_number_stops_with_step_and_rows_and_keeps_the_checkpo
     trainer = Trainer(small("bc"), demonstrations(), settings, tmp_path, seed=0, fabric=fabric, quiet=True)
     bad = int(trainer.shuffle.batch(9)[5])
     first_seen = next(step for step in range(60) if bad in trainer.shuffle.batch(step))
-    trainer.data.actions[bad] = torch.nan
+    trainer.data.targets[bad] = torch.nan
     if first_seen == 0:
         pytest.fail("choose another row: this one is in the first batch")
     with pytest.raises(TrainingDiverged, match=f"loss at step {first_seen} .* last good checkpoint") as caught:
@@ -159,7 +159,7 @@ def diverge(fabric, folder):
     torch.set_num_threads(1)
     settings = quickly(batch_size=64, steps=6, validations=1, save_seconds=0.0)
     trainer = Trainer(small("bc"), demonstrations(), settings, folder, seed=0, fabric=fabric, quiet=True)
-    trainer.data.actions[trainer.shuffle.batch(0)[40]] = torch.nan
+    trainer.data.targets[trainer.shuffle.batch(0)[40]] = torch.nan
     with pytest.raises(TrainingDiverged, match="loss at step 0"):
         trainer.run()
     (folder / f"stopped-{fabric.global_rank}").touch()

@@ -79,13 +79,13 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
     policy = make("mac", decode=decode, order=[1, 2, 0], query_depth=3)
     spread_out(policy, 0.3)
     generator = torch.Generator().manual_seed(0)
-    path = decoding.Path([1, 2, 0], *policy.normalizer.bounds())
+    path = decoding.Path([1, 2, 0], *policy.variables.bounds())
     how = decoding.How(decode, temperature)
     for _ in range(10):
         context, values, noise = (
             torch.randn(1, *shape, generator=generator) for shape in ((OBSERVATION,), (ACTION,), (ACTION, 2))
         )
-        values = values.clamp(*policy.normalizer.bounds())
+        values = values.clamp(*policy.variables.bounds())
         given = torch.tensor([[dim in dims for dim in range(ACTION)]])
         with torch.inference_mode():
             general, _ = decoding.fill(policy.model, context, values * given, given, path, how, noise)
@@ -139,7 +139,7 @@ def test_the_path_stops_where_the_chunk_is_cut_off():
     whole = make("mac", horizon=3, execute=3)
     _, other = whole.step(seen, None, deterministic=True)
     np.testing.assert_allclose(state.plan[:, :2], other.plan[:, :2], atol=1e-6)
-    unfilled = policy.normalizer.action_mean.numpy().clip(SPACES.action.low, SPACES.action.high)
+    unfilled = policy.variables.mean[:ACTION].numpy().clip(SPACES.action.low, SPACES.action.high)
     np.testing.assert_allclose(state.plan[:, 2], np.tile(unfilled, (2, 1)), atol=1e-6)
 
 
@@ -237,8 +237,8 @@ def test_coverage_of_a_model_asked_about_its_own_samples():
     policy = make("mac", decode="sample")
     policy.factorization = AlongThePath()
     spread_out(policy, 0.2)
-    policy.normalizer.action_low.fill_(-100.0)
-    policy.normalizer.action_high.fill_(100.0)
+    policy.variables.low.fill_(-100.0)
+    policy.variables.high.fill_(100.0)
     space = SPACES.action
     wide = type(space)(-100.0, 100.0, space.shape, np.float32)
     policy.spaces = policy.spaces._replace(action=wide)

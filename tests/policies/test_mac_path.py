@@ -51,14 +51,14 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
     policy = rough(make("mac_path", decode=decode, order=[1, 2, 0], query_depth=3))
     network, generator = policy.model.network, torch.Generator().manual_seed(0)
     assert quick_path.suits(network)
-    path = decoding.Path([1, 2, 0], *policy.normalizer.bounds())
+    path = decoding.Path([1, 2, 0], *policy.variables.bounds())
     how = decoding.How(decode, temperature)
     for _ in range(10):
         context, values, noise = (
             torch.randn(1, *shape, generator=generator) for shape in ((OBSERVATION,), (ACTION,), (ACTION, 2))
         )
         given = masks_of(dims)
-        values = values.clamp(*policy.normalizer.bounds()) * given
+        values = values.clamp(*policy.variables.bounds()) * given
         with torch.inference_mode():
             general, _ = decoding.fill(policy.model, context, values, given, path, how, noise)
             walk = quick_path.Walk(network, network.trunk(context))
@@ -86,8 +86,8 @@ def test_every_row_is_filled_in_as_if_asked_value_by_value():
     """The mode of each conditional in turn, from the model's own conditionals; rows hold dims of their own."""
     policy = rough(make("mac_path", order=[1, 2, 0]))
     given = masks_of([], [0], [1, 2], [2])
-    context, x = torch.randn(4, OBSERVATION), torch.randn(4, ACTION).clamp(*policy.normalizer.bounds()) * given
-    path = decoding.Path([1, 2, 0], *policy.normalizer.bounds())
+    context, x = torch.randn(4, OBSERVATION), torch.randn(4, ACTION).clamp(*policy.variables.bounds()) * given
+    path = decoding.Path([1, 2, 0], *policy.variables.bounds())
     with torch.inference_mode():
         filled, _ = decoding.fill(policy.model, context, x, given, path, decoding.How("mode", 1.0), None)
         for row in range(4):
@@ -122,7 +122,7 @@ def test_the_path_stops_where_the_chunk_is_cut_off():
     whole = rough(make("mac_path", horizon=3, execute=3))
     _, other = whole.step(seen, None, deterministic=True)
     np.testing.assert_allclose(state.plan[:, :2], other.plan[:, :2], atol=1e-5)
-    unfilled = policy.normalizer.action_mean.numpy().clip(SPACES.action.low, SPACES.action.high)
+    unfilled = policy.variables.mean[:ACTION].numpy().clip(SPACES.action.low, SPACES.action.high)
     np.testing.assert_allclose(state.plan[:, 2], np.tile(unfilled, (2, 1)), atol=1e-6)
 
 
@@ -181,8 +181,8 @@ def test_actions_beyond_an_episodes_end_are_neither_seen_nor_predicted():
 
 def test_coverage_of_a_model_asked_about_its_own_samples():
     policy = rough(make("mac_path", decode="sample"), 0.2)
-    policy.normalizer.action_low.fill_(-100.0)
-    policy.normalizer.action_high.fill_(100.0)
+    policy.variables.low.fill_(-100.0)
+    policy.variables.high.fill_(100.0)
     space = SPACES.action
     policy.spaces = policy.spaces._replace(action=type(space)(-100.0, 100.0, space.shape, np.float32))
     policy.factorization = AllInOrder()

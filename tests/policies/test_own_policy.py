@@ -29,7 +29,7 @@ class Linear(Policy):
 
     def __init__(self, spaces, settings):
         super().__init__(spaces, settings)
-        self.network = nn.Linear(settings.history * self.observation_dim, self.variables, bias=settings.bias)
+        self.network = nn.Linear(settings.history * self.observation_dim, len(self.variables), bias=settings.bias)
 
     def loss(self, context, actions, inside, draws):
         return (inside * (self.network(context) - actions) ** 2).sum(1).mean()

@@ -92,9 +92,9 @@ def test_what_is_commanded_is_what_was_done_last_for_stickiness():
     policy = make("mac", decode="best", stickiness=1.0, horizon=2, execute=2)
     seen, held = walk(1, 2)[0], np.array([[True, False, False], [False, False, False]])
     action, state = policy.step(seen, None, np.full(ACTION, 0.4), held, generator=torch.Generator().manual_seed(0))
-    previous = policy.normalizer.denormalize(policy._previous(state))
+    previous = policy.variables.decode(policy._previous(state, seen).repeat(1, 2), torch.from_numpy(seen))[:, 0]
     np.testing.assert_allclose(previous.numpy(), action, atol=1e-6)
-    after = policy._previous(state.reset(np.array([True, False])))
+    after = policy._previous(state.reset(np.array([True, False])), seen)
     assert after.isnan().all(1).tolist() == [True, False]
 
 

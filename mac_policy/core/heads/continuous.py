@@ -149,6 +149,10 @@ class Gaussian(RealHead):
         start = unbounded(0.0, self.min_log_std, MAX_LOG_STD)
         return GaussianConditional(mean, bounded(raw + start, self.min_log_std, MAX_LOG_STD))
 
+    def moved(self, params: Tensor, shift: Tensor, scale: Tensor, variables: Tensor | int | None = None) -> Tensor:
+        mean, raw = self._read(params).unbind(-1)
+        return torch.stack([shift + scale * mean, raw], -1)
+
 
 class GaussianMixture(RealHead):
     """A mixture of K Gaussians by K logits, K means and K log standard deviations.
@@ -180,6 +184,11 @@ class GaussianMixture(RealHead):
         logits, means, raw = self._read(params).chunk(3, -1)
         log_stds = bounded(raw + self.start, self.min_log_std, MAX_LOG_STD)
         return MixtureConditional(logits, means + self.spread.to(means.dtype), log_stds)
+
+    def moved(self, params: Tensor, shift: Tensor, scale: Tensor, variables: Tensor | int | None = None) -> Tensor:
+        logits, means, raw = self._read(params).chunk(3, -1)
+        spread = self.spread.to(means.dtype)
+        return torch.cat([logits, shift[..., None] + scale[..., None] * (means + spread) - spread, raw], -1)
 
 
 def component_spread(num_components: int) -> Tensor:

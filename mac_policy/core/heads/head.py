@@ -80,6 +80,11 @@ class Head(nn.Module, ABC):
         """``(R, N, num_params)`` given the values x ``(R, N)`` of those `together` (bool) with an earlier turn."""
         return params
 
+    def moved(self, params: Tensor, shift: Tensor, scale: Tensor, variables: Tensor | int | None = None) -> Tensor:
+        """``(..., num_params)`` of the conditionals whose location m becomes ``shift + scale * m``, for heads of real
+        values; spreads stay. ``shift`` (...) and ``scale`` have one number for each conditional."""
+        raise TypeError(f"the conditionals of {type(self).__name__} have no location that a frame could move")
+
     def loss(
         self,
         params: Tensor,

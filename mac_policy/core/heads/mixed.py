@@ -123,6 +123,18 @@ class Mixed(Head):
             parts.append((where, head(params[where][..., : head.num_params], generator=generator)))
         return MixedConditional(family, parts, params)
 
+    def moved(self, params: Tensor, shift: Tensor, scale: Tensor, variables: Tensor | int | None = None) -> Tensor:
+        """Only the families of real values are moved."""
+        params = self._read(params)
+        which = None if variables is None else torch.as_tensor(variables, device=params.device)
+        family, out = self.family(params.shape[:-1], which), params.clone()
+        for i, head in enumerate(self._families()):
+            if not head.discrete:
+                where = family == i
+                part = head.moved(params[where][..., : head.num_params], shift[where], scale.expand(where.shape)[where])
+                out[where] = nn.functional.pad(part, (0, self.num_params - head.num_params))
+        return out
+
     def valid(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         family = self.family(x.shape, variables)
         good = torch.zeros_like(x, dtype=torch.bool)

@@ -1,0 +1,201 @@
+"""What a policy models: a list of named variables, and the way from what a robot says to what a network reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mac_policy.common.checks import check_choice
+from mac_policy.core.frame import Frame
+from mac_policy.policies.actions import Actions
+from mac_policy.policies.normalizer import MARGIN, MIN_STD, statistics
+
+if TYPE_CHECKING:
+    from mac_policy.policies.spaces import Spaces
+
+Representation: TypeAlias = Literal["relative", "absolute"]
+Chosen: TypeAlias = Literal["relative", "absolute", "auto"]
+A = TypeVar("A", Tensor, NDArray[np.float32])
+
+
+class Variable(NamedTuple):
+    """One variable of a policy.
+
+    step: of the chunk of actions; 0 is the present one
+    dim: of the action
+    low, high: bounds in its unit, of a present action
+    moves: the observed position that the action moves, and by how much a unit of action does; None: not known
+    """
+
+    name: str
+    kind: Literal["real", "categorical"]
+    role: Literal["action", "label"]
+    step: int
+    dim: int
+    unit: str
+    low: float
+    high: float
+    representation: Representation
+    moves: tuple[int, float] | None
+
+
+def choose_representation(chosen: str, actions: Actions) -> Representation:
+    """What 'auto' means: absolute where actions can be turned into targets, or are absolute themselves."""
+    check_choice("representation", chosen, ("relative", "absolute", "auto"))
+    places = actions.has_targets or actions.meaning == "absolute"
+    if chosen == "absolute" and not places:
+        raise ValueError(
+            "representation='absolute' needs the place that an action sends the robot to: say which observed position "
+            "each dim moves, and how far (Actions(meaning='relative', observed=..., scale=...)), or that the actions "
+            "are absolute (Actions(meaning='absolute')), or use 'relative'"
+        )
+    if chosen == "relative" and actions.meaning == "absolute":
+        raise ValueError("representation='relative': the actions are absolute already; use 'absolute' or 'auto'")
+    return "absolute" if places and chosen != "relative" else "relative"
+
+
+class Variables(nn.Module):
+    """The list of a policy's variables: `horizon` steps of an action, the present one first.
+
+    A *relative* policy says how an action is; an *absolute* one says which place it leads to. In both the variable is
+    the action itself, in units of its standard deviation: a command is read as it is, and a density is one of actions.
+    An absolute policy differs in its `frame`, which turns the place that a network says into an action, given the
+    present reading.
+
+    The later steps of an absolute chunk are relative to a reading that is not there yet. Their variables are their
+    targets, expressed as actions from the present reading, so that one formula serves all steps. An absolute policy
+    keeps and carries out targets: `targets` turns actions into them, `actions` turns them back with the reading of
+    their step. For a relative policy both are the identity.
+
+    Buffers (N,): mean, std, low, high, in units of the action, and place_mean, place_std.
+    """
+
+    mean: Tensor
+    std: Tensor
+    low: Tensor
+    high: Tensor
+    place_mean: Tensor
+    place_std: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        horizon: int = 1,
+        representation: Chosen = "auto",
+        order: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self.action_dim, self.horizon = spaces.action.shape[0], horizon
+        self.known = spaces.actions.of(self.action_dim, spaces.observation.shape[0])
+        self.representation = choose_representation(representation, self.known)
+        self.has_frame = self.representation == "absolute" and self.known.has_targets
+        self.order = path_order(order, self.action_dim, horizon)
+        self.list = [self._variable(step, dim, spaces) for step in range(horizon) for dim in range(self.action_dim)]
+        self.observed = torch.tensor(self.known.observed, dtype=torch.long)
+        self._scale = np.array(self.known.scale, np.float32)
+        self.register_buffer("scale", torch.tensor(self.known.scale), persistent=False)
+        n = len(self.list)
+        for name, value in (("mean", 0.0), ("std", 1.0), ("place_mean", 0.0), ("place_std", 1.0)):
+            if self.has_frame or not name.startswith("place"):
+                self.register_buffer(name, torch.full((n,), value))
+        for name, bound in (("low", spaces.action.low), ("high", spaces.action.high)):
+            self.register_buffer(name, torch.from_numpy(bound.astype(np.float32)).repeat(horizon))
+
+    def _variable(self, step: int, dim: int, spaces: Spaces) -> Variable:
+        known, name = self.known, self.known.names[dim]
+        return Variable(
+            name if step == 0 else f"{name}+{step}",
+            "real",
+            "action",
+            step,
+            dim,
+            known.units[dim],
+            float(spaces.action.low[dim]),
+            float(spaces.action.high[dim]),
+            self.representation,
+            (known.observed[dim], known.scale[dim]) if known.observed else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(variable.name for variable in self.list)
+
+    # ---- what is kept and carried out ----
+
+    def reading(self, observations: A) -> A:
+        """(..., obs) -> (..., act): the positions that the action's dims move; () without a frame."""
+        return observations[..., self.known.observed]
+
+    def targets(self, observations: NDArray[np.float32], actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(..., obs), (..., act) -> the places that the actions lead to, or the actions of a relative policy."""
+        return self.reading(observations) + self._scale * actions if self.has_frame else actions
+
+    def actions(self, observations: NDArray[np.float32], targets: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The inverse of `targets`: the actions that lead to the targets from these readings."""
+        return (targets - self.reading(observations)) / self._scale if self.has_frame else targets
+
+    # ---- what a network reads and says ----
+
+    def encode(self, targets: Tensor, observations: Tensor) -> Tensor:
+        """Targets (B, horizon, act) and the present observations (B, obs) -> (B, N)."""
+        if self.has_frame:
+            targets = (targets - self.reading(observations)[:, None]) / self.scale
+        return (targets.flatten(1) - self.mean) / self.std
+
+    def decode(self, values: Tensor, observations: Tensor) -> Tensor:
+        """The inverse of `encode`, not clipped to any bounds."""
+        found: Tensor = (values * self.std + self.mean).unflatten(1, (self.horizon, self.action_dim))
+        if not self.has_frame:
+            return found
+        return self.reading(observations)[:, None] + self.scale * found
+
+    def frame(self, observations: Tensor) -> Frame | None:
+        """How an absolute policy turns places into actions, given the present observations (B, obs)."""
+        if not self.has_frame:
+            return None
+        reading = self.reading(observations).repeat(1, self.horizon)
+        unit = self.scale.repeat(self.horizon) * self.std
+        return Frame((self.place_mean - reading) / unit - self.mean / self.std, self.place_std / unit)
+
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """Bounds (N,) of normalised values: the action space's, or of a later target the demonstrated range's."""
+        return (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
+
+    # ---- statistics ----
+
+    def fit(self, actions: NDArray[np.float32], targets: NDArray[np.float32], ahead: NDArray[np.float64]) -> None:
+        """Statistics of the demonstrated actions (S, act), of their targets, and, for an absolute chunk, of the later
+        steps `ahead` (S, horizon - 1, act): targets as actions from the present reading, NaN beyond an episode."""
+        mean, std = (np.tile(part, (self.horizon, 1)) for part in statistics("action", actions))
+        if self.has_frame:
+            _fill(self.place_mean, np.tile(targets.mean(0, dtype=np.float64), (self.horizon, 1)))
+            _fill(self.place_std, np.tile(np.maximum(targets.std(0, dtype=np.float64), MIN_STD), (self.horizon, 1)))
+            if self.horizon > 1:
+                mean[1:], std[1:] = np.nanmean(ahead, 0), np.maximum(np.nanstd(ahead, 0), MIN_STD)
+                low, high = np.nanmin(ahead, 0), np.nanmax(ahead, 0)
+                slack = MARGIN * (high - low)
+                _fill(self.low[self.action_dim :], low - slack)
+                _fill(self.high[self.action_dim :], high + slack)
+        _fill(self.mean, mean)
+        _fill(self.std, std)
+
+
+def _fill(buffer: Tensor, values: NDArray[np.float64]) -> None:
+    buffer.copy_(torch.from_numpy(np.ascontiguousarray(values)).flatten())
+
+
+def path_order(order: Sequence[int], action_dim: int, horizon: int) -> Tensor:
+    """(horizon * action_dim,): the canonical order of a chunk's variables, step by step."""
+    dims = torch.tensor(list(order) or list(range(action_dim)))
+    if sorted(dims.tolist()) != list(range(action_dim)):
+        raise ValueError(f"order must be a permutation of the action dims 0..{action_dim - 1}, got {list(order)}")
+    return (torch.arange(horizon)[:, None] * action_dim + dims).flatten()
