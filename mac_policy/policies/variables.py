@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Representation: TypeAlias = Literal["relative", "absolute"]
 Chosen: TypeAlias = Literal["relative", "absolute", "auto"]
+FARTHEST = 1e6
+"""An infinite reading counts as one this far away: an action towards a place stays a number."""
 A = TypeVar("A", Tensor, NDArray[np.float32])
 
 
@@ -132,8 +134,8 @@ class Variables(nn.Module):
     # ---- what is kept and carried out ----
 
     def reading(self, observations: A) -> A:
-        """(..., obs) -> (..., act): the positions that the action's dims move; () without a frame."""
-        return observations[..., self.known.observed]
+        """(..., obs) -> (..., act): the positions that the action's dims move, finite whatever is observed."""
+        return observations[..., self.known.observed].clip(-FARTHEST, FARTHEST)
 
     def targets(self, observations: NDArray[np.float32], actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """(..., obs), (..., act) -> the places that the actions lead to, or the actions of a relative policy."""

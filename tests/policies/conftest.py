@@ -5,7 +5,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from mac_policy.policies.normalizer import Normalizer
+from mac_policy.demonstrations import Demonstrations, Episode
+from mac_policy.policies.actions import Actions
+from mac_policy.policies.fit import fit_statistics
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
 
@@ -14,6 +16,10 @@ SPACES = Spaces.of(
     spaces.Box(-np.inf, np.inf, (OBSERVATION,), np.float32),
     spaces.Box(np.float32([-1, -2, 0]), np.float32([1, 2, 0.5])),
 )
+PLACED = Spaces.of(
+    *SPACES[:2], Actions(("x", "y", "grip"), ("m",), "relative", observed=(2, 0, 1), scale=(0.5, 0.2, 1.0))
+)
+"""The same spaces, with actions that can be turned into targets."""
 SMALL = {
     "bc": {"width": 16, "depth": 2},
     "mac": {"width": 16, "depth": 2, "query_width": 12, "components": 4, "candidates": 4},
@@ -40,17 +46,35 @@ VARIANTS = {
     "ibc": ("ibc", {}),
     "ibc-langevin": ("ibc", {"optimizer": "langevin", "langevin_steps": 5, "counter_steps": 2}),
     "ibc-chunks": ("ibc", {"horizon": 2}),
+    "bc-absolute": ("bc", {"representation": "absolute"}),
+    "bc-absolute-chunks": ("bc", {"representation": "absolute", "horizon": 3, "execute": 2}),
+    "mac-absolute": ("mac", {"representation": "absolute"}),
+    "mac-absolute-best": ("mac", {"representation": "absolute", "decode": "best", "stickiness": 1.0}),
+    "mac-absolute-chunks": ("mac", {"representation": "absolute", "history": 2, "horizon": 3, "execute": 3}),
+    "mac_paper-absolute": ("mac_paper", {"representation": "absolute"}),
+    "mac_path-absolute": ("mac_path", {"representation": "absolute", "decode": "sample"}),
+    "mac_path-absolute-chunks": ("mac_path", {"representation": "absolute", "horizon": 2, "execute": 2}),
+    "ibc-absolute": ("ibc", {"representation": "absolute"}),
+    "ibc-absolute-langevin": (
+        "ibc",
+        {"representation": "absolute", "optimizer": "langevin", "langevin_steps": 5, "counter_steps": 2},
+    ),
 }
 
 
 def make(kind, seed=0, **settings):
     """A small policy whose normaliser has seen data with its own mean and spread in each dim."""
-    policy = make_policy(kind, SPACES, SMALL[kind] | settings, seed)
+    is_absolute = settings.get("representation") == "absolute"
+    policy = make_policy(kind, PLACED if is_absolute else SPACES, SMALL[kind] | settings, seed)
     rng = np.random.default_rng(1)
     observations = rng.normal(2.0, [1.0, 5.0, 0.1, 1e-9], (200, OBSERVATION))
     actions = np.clip(rng.normal([0.1, 0.5, 0.2], [0.3, 1.0, 0.2], (200, ACTION)), [-1, -2, 0], [1, 2, 0.5])
-    policy.normalizer = Normalizer.fit(observations)
-    policy.variables.fit(actions, actions, np.empty(0))
+    zeros, no = np.zeros(20, np.float32), np.zeros(20, bool)
+    observed, acted = observations.astype(np.float32), actions.astype(np.float32)
+    episodes = [
+        Episode(observed[[*range(i, i + 20), i + 19]], acted[i : i + 20], zeros, no, no) for i in range(0, 200, 20)
+    ]
+    fit_statistics(policy, Demonstrations.of(episodes, name="made", kind="scripted"))
     return policy.eval()
 
 
