@@ -14,6 +14,7 @@ from mac_policy.operators.registry import OPERATORS as OPERATORS
 from mac_policy.operators.registry import OperatorKind as OperatorKind
 from mac_policy.operators.registry import make_operator as make_operator
 from mac_policy.operators.registry import register_operator as register_operator
+from mac_policy.policies.actions import Actions as Actions
 from mac_policy.policies.checkpoint import load_policy as load_policy
 from mac_policy.policies.checkpoint import save_policy as save_policy
 from mac_policy.policies.fit import TrainResult as TrainResult
