@@ -38,7 +38,7 @@ SPACES = Spaces.of(
 class Still(gymnasium.Env[Any, Any]):
     """An environment in which nothing happens, at once."""
 
-    observation_space, action_space = SPACES
+    observation_space, action_space = SPACES[:2]
 
     def __init__(self) -> None:
         self.observation = np.random.default_rng(0).normal(size=OBSERVATION).astype(np.float32)

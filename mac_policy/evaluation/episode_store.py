@@ -30,7 +30,7 @@ class EpisodeRecord:
     held_dims: float
     """Number of dims that the operator holds, mean over steps."""
     fallback: int
-    """Number of steps at which the filter repeats the last safe action."""
+    """Number of steps at which the filter keeps the robot standing still."""
     invalid: int
     """Number of steps with an unusable command."""
     fill_ms: tuple[float, ...]

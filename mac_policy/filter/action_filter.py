@@ -21,7 +21,8 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     without, it is {"action": (n,), "mask": (n,)} and the mask may change at each step. `info["action_filter"]` holds
     - action (n,): the action carried out, and mask (n,): the dims in which it is the operator's;
     - fill_ms: milliseconds from the command to the action;
-    - fallback, invalid: whether the last safe action was repeated, and whether because of the command (see `Filler`);
+    - fallback, invalid: whether the robot stands still in the dims not commanded, and whether because of the command
+      (see `Filler`);
       fallback_steps, invalid_steps: how often in this episode;
     - log_likelihood, with `likelihood=True`: the policy's log-density of the command, given the observation.
 

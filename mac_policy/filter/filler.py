@@ -35,7 +35,7 @@ class Filled(NamedTuple):
     milliseconds: float
     """From the command to the action, for all rows together."""
     fallback: NDArray[np.bool_]
-    """(B,): rows that repeat their last safe action in all dims that are not commanded."""
+    """(B,): rows that stand still in all dims that are not commanded."""
     invalid: NDArray[np.bool_]
     """(B,): rows whose command was not usable as it was."""
     mask: NDArray[np.bool_]
@@ -46,7 +46,8 @@ class Filler:
     """Fills in the actions of `batch` environments with one call of the policy per step.
 
     Commanded values are carried out bit for bit; finite values outside the action space are clipped to it. A row
-    falls back to its last safe action, or to `rest` before its first action, where
+    falls back to standing still (`Variables.still`: towards its last target where actions have one, else its last safe
+    action again), or to `rest` before its first action, where
     - the command is NaN, infinite, of the wrong size or not numeric (the row is `invalid`);
     - the observation is NaN;
     - the policy raises an error, returns NaN or infinity, or has not answered after `deadline_ms`.
@@ -107,10 +108,12 @@ class Filler:
         if rows is None:
             self._state: PolicyState = self.policy.initial_state(self.batch)
             self._last = np.tile(self.rest, (self.batch, 1))
+            self._places = np.full(self._last.shape, np.nan, np.float32)
             rows = np.ones(self.batch, bool)
         else:
             self._state = self._state.reset(rows)
             self._last = np.where(rows[:, None], self.rest, self._last)
+            self._places[rows] = np.nan
         if self.hand_over is not None:
             self.hand_over.reset(rows)
 
@@ -132,6 +135,9 @@ class Filler:
                 self._state, actions
             )  # a blind policy remembers its own: commands stay hidden
         self._last = actions.copy()  # an environment may scale its action in place
+        if self.policy.variables.known.has_targets:
+            places = self.policy.variables.places(observations, actions)
+            self._places = np.where(np.isnan(places), self._places, places)  # a blind row is going where it was
         self.counts["calls"] += 1
         self.counts["fallback"] += np.count_nonzero(fallback)
         return Filled(actions, 1e3 * (time.perf_counter() - began), fallback, usable.invalid, usable.mask)
@@ -158,14 +164,22 @@ class Filler:
             np.where(blind[:, None], 0, observations) if np.count_nonzero(blind) else observations, usable
         )
         if planned is None:
-            return self._last, np.ones(self.batch, bool)
+            return self._still(observations), np.ones(self.batch, bool)
         inside = np.minimum(np.maximum(planned, self.space.low), self.space.high)
         broken = np.logical_or.reduce(~np.isfinite(planned), axis=1)
         self._note("broken", broken, "the policy returned NaN or infinity")
         if np.count_nonzero(forgotten := broken | blind):  # also the zeros shown in place of a NaN observation
             self._state = self._state.reset(forgotten)
         fallback = usable.invalid | forgotten
-        return (np.where(fallback[:, None], self._last, inside) if np.count_nonzero(fallback) else inside), fallback
+        if np.count_nonzero(fallback):
+            inside = np.where(fallback[:, None], self._still(observations), inside)
+        return inside, fallback
+
+    def _still(self, observations: NDArray[np.float32]) -> NDArray[Any]:
+        """(B, n): actions that keep each row where it was sent last, or at rest."""
+        still = self.policy.variables.still(self._last, self._places, observations)
+        found: NDArray[Any] = np.clip(still, self.space.low, self.space.high).astype(self.space.dtype, copy=False)
+        return found
 
     def _planned(self, observations: NDArray[np.float32], usable: Usable) -> NDArray[Any] | None:
         """(B, n) the policy's answer, or None without one."""
@@ -196,9 +210,7 @@ class Filler:
     def _fail(self, error: Exception) -> None:
         self._note("failed", np.ones(self.batch, bool), f"the policy failed with {type(error).__name__}: {error}")
 
-    def _note(
-        self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the last safe action is repeated"
-    ) -> None:
+    def _note(self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the robot stands still") -> None:
         """Count an event's rows, and warn at the first one of its kind."""
         count = np.count_nonzero(rows)
         self.counts[kind] += count

@@ -145,6 +145,28 @@ class Variables(nn.Module):
         """The inverse of `targets`: the actions that lead to the targets from these readings."""
         return (targets - self.reading(observations)) / self._scale if self.has_frame else targets
 
+    def places(self, observations: NDArray[np.float32], actions: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(B, obs), (B, act) -> where the actions send each dim; NaN where that is not known."""
+        if not self.known.has_targets:
+            return np.full(actions.shape, np.nan, np.float32)
+        return self.reading(observations) + self._scale * actions
+
+    def still(
+        self, actions: NDArray[np.floating], places: NDArray[np.float32], observations: NDArray[np.float32]
+    ) -> NDArray[np.floating]:
+        """(B, act): the actions that keep a robot where the last `actions` sent it, which are its `places`.
+
+        They lead to the last place, from the present reading, where actions have places; without a reading, and of
+        other relative and delta actions, they are zero; an absolute action is repeated, and so is one of unknown
+        meaning.
+        """
+        if self.known.meaning not in ("relative", "delta"):
+            return actions
+        if not self.known.has_targets:
+            return np.zeros_like(actions)
+        back = (places - self.reading(observations)) / self._scale
+        return np.where(np.isnan(places), actions, np.nan_to_num(back, nan=0.0))
+
     # ---- what a network reads and says ----
 
     def encode(self, targets: Tensor, observations: Tensor) -> Tensor:

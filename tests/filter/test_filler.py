@@ -11,9 +11,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from mac_policy import Actions, Spaces
 from mac_policy.filter.filler import Filler
 from mac_policy.policies.bc import BC, BCSettings
-from tests.policies.conftest import ACTION, OBSERVATION, SPACES, make
+from tests.policies.conftest import ACTION, OBSERVATION, PLACED, SPACES, make
 
 LOW, HIGH = SPACES.action.low, SPACES.action.high
 NONE, ALL = np.zeros(ACTION, bool), np.ones(ACTION, bool)
@@ -179,7 +180,7 @@ def test_masks_of_zeros_and_ones_are_masks():
 def test_a_policy_that_raises_is_survived():
     filler = Filler(scripted(0.2, RuntimeError("no memory"), RuntimeError("again"), 0.3), 2)
     assert (fill(filler).actions == np.float32(0.2)).all()
-    with pytest.warns(RuntimeWarning, match=r"policy failed with RuntimeError: no memory.*last safe action") as warned:
+    with pytest.warns(RuntimeWarning, match=r"policy failed with RuntimeError: no memory.*stands still") as warned:
         first, second = (fill(filler, 0.4, [True, False, False]) for _ in range(2))
     assert len(warned) == 1
     for filled in (first, second):
@@ -225,7 +226,7 @@ def test_a_late_policy_is_not_waited_for():
     filler.policy.tell(0.2, Pause(0.4), 0.3)
     assert fill(filler).actions[0].tolist() == np.float32([0.2] * 3).tolist()
     began = time.perf_counter()
-    with pytest.warns(RuntimeWarning, match="no answer within 60 ms: the last safe action is repeated"):
+    with pytest.warns(RuntimeWarning, match="no answer within 60 ms: the robot stands still"):
         late = fill(filler, 0.4, [True, False, False])
     assert 50 < late.milliseconds <= 1000 * (time.perf_counter() - began) < 300
     busy = fill(filler)  # the late call still runs
@@ -479,3 +480,49 @@ def test_observations_of_another_size_are_refused():
     for shape in ((2, OBSERVATION), (1, OBSERVATION + 1), (OBSERVATION,)):
         with pytest.raises(ValueError, match=r"observations must be \(1, 4\)"):
             Filler(make("bc"))(np.zeros(shape), np.zeros((1, ACTION)), np.ones((1, ACTION), bool))
+
+
+SCALE, READ = np.float32([0.5, 0.2, 1.0]), [2, 0, 1]
+
+
+def standing(meaning, *answers):
+    """A filler whose policy gives these answers, over actions of this meaning."""
+    actions = PLACED.actions if meaning == "placed" else Actions(meaning=meaning)
+    spaces_ = Spaces.of(*SPACES[:2], actions)
+    return Filler(Scripted(spaces_, BCSettings(width=8, depth=1)).eval().tell(*answers), rest=[0.1, 0.2, 0.3])
+
+
+@pytest.mark.filterwarnings("ignore:the policy failed:RuntimeWarning", "ignore:the observation is NaN:RuntimeWarning")
+def test_standing_still_leads_to_the_last_target_from_the_present_reading():
+    filler = standing("placed", 0.4, RuntimeError("no"), RuntimeError("no"))
+    nothing = np.zeros((1, ACTION), np.float32), NONE[None]
+    first = observations(seed=1)
+    sent = filler(first, *nothing).actions
+    target = first[:, READ] + SCALE * sent
+    for seed in (2, 3):  # the target stays where it was, however long the policy is silent
+        now = first + 0.05 * observations(seed=seed)
+        found = filler(now, *nothing)
+        assert found.fallback.all()
+        np.testing.assert_allclose(found.actions, np.clip((target - now[:, READ]) / SCALE, LOW, HIGH), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:the policy failed:RuntimeWarning", "ignore:the observation is NaN:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("meaning", "again"), [("unknown", True), ("absolute", True), ("relative", False), ("delta", False)]
+)
+def test_standing_still_without_targets_repeats_a_place_and_no_motion(meaning, again):
+    filler = standing(meaning, 0.4, RuntimeError("no"))
+    nothing = np.zeros((1, ACTION), np.float32), NONE[None]
+    last = filler(observations(), *nothing).actions
+    found = filler(observations(), *nothing).actions
+    np.testing.assert_array_equal(found, last if again else np.zeros_like(last))
+
+
+@pytest.mark.filterwarnings("ignore:the policy failed:RuntimeWarning", "ignore:the observation is NaN:RuntimeWarning")
+def test_without_a_reading_a_relative_action_of_nought_stands_still_and_rest_comes_before_all():
+    filler = standing("placed", RuntimeError("no"), 0.4)
+    nothing = np.zeros((1, ACTION), np.float32), NONE[None]
+    np.testing.assert_allclose(filler(observations(), *nothing).actions, [[0.1, 0.2, 0.3]])
+    filler(observations(), *nothing)
+    blind = np.full((1, OBSERVATION), np.nan, np.float32)
+    np.testing.assert_array_equal(filler(blind, *nothing).actions, np.zeros((1, ACTION), np.float32))

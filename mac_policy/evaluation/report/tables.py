@@ -123,7 +123,7 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     steps = {name: arm["fallback_steps"] for name, arm in record["arms"].items() if arm["fallback_steps"]}
     if steps:
         found_steps = ", ".join(f"{name} {count}" for name, count in steps.items())
-        found.append(f"Steps at which the fallback repeated the last safe action: {found_steps}.")
+        found.append(f"Steps at which the fallback kept the robot standing still: {found_steps}.")
     batch = max(arm["latency_ms"]["batch"] for arm in arms)
     found.append(f"Fill-in time: median and 95th percentile of one call, which serves {batch} environments.")
     return found
