@@ -1,3 +1,4 @@
+from mac_policy.common.actions import Actions as Actions
 from mac_policy.common.files import CheckpointError as CheckpointError
 from mac_policy.core.factorization import MaskTuned as MaskTuned
 from mac_policy.core.factorization import UniformOrder as UniformOrder
@@ -14,7 +15,6 @@ from mac_policy.operators.registry import OPERATORS as OPERATORS
 from mac_policy.operators.registry import OperatorKind as OperatorKind
 from mac_policy.operators.registry import make_operator as make_operator
 from mac_policy.operators.registry import register_operator as register_operator
-from mac_policy.policies.actions import Actions as Actions
 from mac_policy.policies.checkpoint import load_policy as load_policy
 from mac_policy.policies.checkpoint import save_policy as save_policy
 from mac_policy.policies.fit import TrainResult as TrainResult

@@ -14,9 +14,9 @@ import numpy as np
 from gymnasium import spaces
 
 from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, VIEWS, goal_tasks, kitchen_completions
+from mac_policy.common.actions import Actions
 from mac_policy.common.settings import NonNegative, choice
 from mac_policy.demonstrations import Card, Episode, OfficialFile, Scripted, TaskData
-from mac_policy.policies.actions import Actions
 from mac_policy.tasks import Task
 from mac_policy.tasks.task import Environment
 

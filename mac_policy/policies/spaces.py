@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from mac_policy.common.actions import Actions
 from mac_policy.common.settings import from_mapping
-from mac_policy.policies.actions import Actions
 
 
 class Spaces(NamedTuple):

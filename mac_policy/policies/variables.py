@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_choice
 from mac_policy.core.frame import Frame
-from mac_policy.policies.actions import Actions
 from mac_policy.policies.normalizer import MARGIN, MIN_STD, statistics
 
 if TYPE_CHECKING:

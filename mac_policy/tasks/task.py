@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_chec
 import gymnasium
 from gymnasium import spaces
 
+from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_choice
 from mac_policy.common.digest import modules_sha256
 from mac_policy.common.registry import Registry
@@ -19,7 +20,6 @@ from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.resolve import load
 from mac_policy.demonstrations.task_data import TaskData
-from mac_policy.policies.actions import Actions
 
 if TYPE_CHECKING:
     from mac_policy.operators.dims import OperatorDims

@@ -5,8 +5,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from mac_policy.common.actions import Actions
 from mac_policy.demonstrations import Demonstrations, Episode
-from mac_policy.policies.actions import Actions
 from mac_policy.policies.fit import fit_statistics
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
