@@ -23,6 +23,8 @@ from mac_policy.policies.registry import POLICIES, make_policy
 from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
 
 SCHEMA = 1
+FITTED_LATER = ("widened.", "plan_margin")
+"""Tensors that a policy may lack: what they correct is then left as it is."""
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
 KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")
 
@@ -132,7 +134,9 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _fill(policy: Policy, tensors: Mapping[str, Tensor], path: Path) -> None:
-    want, tensors = policy.state_dict(), _as_now(tensors, policy.settings.horizon)
+    want = policy.state_dict()
+    tensors = _as_now(tensors, policy.settings.horizon)
+    tensors = {name: want[name] for name in want if name.startswith(FITTED_LATER)} | tensors
     if missing := sorted(want.keys() - tensors.keys()):
         raise CheckpointError(f"{path} lacks the tensor {missing[0]!r} ({len(missing)} missing)")
     if unknown := sorted(tensors.keys() - want.keys()):

@@ -170,6 +170,10 @@ class Trainer(Run[Policy]):
         covered = self.average.coverage(*batch) if self.average.has_likelihood else {}
         return {f"coverage{percent}": shares for percent, shares in covered.items()}
 
+    def complete(self) -> None:
+        if self.held_out is not None:
+            self.average.calibrate(*self.held_out)
+
     def write_more(self) -> None:
         shares = self._coverage(self.held_out) if self.held_out is not None else {}
         if shares:

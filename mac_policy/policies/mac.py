@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -13,6 +13,8 @@ from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.core.factorization import MaskTuned
 from mac_policy.core.frame import Frame
 from mac_policy.core.heads import GaussianMixture
+from mac_policy.core.heads.continuous import MixtureConditional
+from mac_policy.core.heads.widened import Widened
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
@@ -23,6 +25,9 @@ from mac_policy.policies.policy import Policy, Request
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
+
+PLAN_MARGIN = 5.0
+"""Nats by which a plan may make a command less likely, where no rows were held out to fit it."""
 
 
 class MACDraws(NamedTuple):
@@ -39,14 +44,18 @@ class MAC(Policy):
     settings_class: ClassVar[type[PolicySettings]] = MACSettings
     has_likelihood: ClassVar[bool] = True
     settings: MACSettings
+    plan_margin: Tensor
 
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
         self.head = HEADS[settings.head](settings)
         network = settings.make_network(self.head, len(self.variables), settings.history * self.observation_dim)
         self.model = AnyOrderModel(network, self.head, validate=False)
+        self.widened = Widened(self.head, len(self.variables))
+        self._honest = (AnyOrderModel(network, self.widened, validate=False),)  # shares its modules: not one itself
+        self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self._dims: list[int] = self.variables.order.tolist()
-        held = operator_masks(self.action_dim, settings.horizon, settings.subsets)
+        held = operator_masks(self.action_dim, settings.horizon, settings.subsets, settings.plans)
         self.factorization = self._paths(settings.masks, held)
         nothing = FixedMasks(torch.zeros(1, len(self.variables), dtype=torch.bool))
         self.alone = self._paths("conditional", nothing) if settings.alone else None
@@ -88,17 +97,50 @@ class MAC(Policy):
         each = None if frame is None else frame.repeat(k)
         return self.model.loss(actions, asked, context, missing, evidence_values=read, rows_per_context=k, frame=each)
 
+    @property
+    def honest(self) -> AnyOrderModel:
+        """The model with spreads that are fitted to rows it was not trained on: all densities come from it."""
+        return self._honest[0]
+
+    @torch.no_grad()
+    def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor) -> None:
+        """Fit the spreads of the honest model, and by how much a plan may make a command less likely."""
+        x, context, frame = self._read(observations, targets)
+        base, asked = self._answers(self.model, x, context, frame, inside)
+        groups = torch.arange(len(self.variables), device=x.device) % self.action_dim
+        self.widened.fit(base, x.repeat(len(asked) // len(x), 1), asked, groups)
+        if self.follows_plans:
+            self.plan_margin.fill_(self._fitted_margin(x, context, frame, inside))
+
+    def _read(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Frame | None]:
+        """Values (B, variables), context (B, C) and frame of windows as training gives them."""
+        present = observations[:, -1]
+        context = self.normalizer.observations(observations).flatten(1)
+        return self.variables.encode(targets, present), context, self.variables.frame(present)
+
+    def _answers(
+        self, model: AnyOrderModel, x: Tensor, context: Tensor, frame: Frame | None, inside: Tensor, seed: int = 0
+    ) -> tuple[MixtureConditional, Tensor]:
+        """Conditionals of the rows with an operator, then, if the policy trains for it, of the same rows without one;
+        and which of them are asked for."""
+        generator, found, asked = torch.Generator().manual_seed(seed), [], []
+        labels = inside[..., None].expand(*inside.shape, self.action_dim).flatten(1) > 0
+        for paths in (self.factorization, self.alone):
+            if paths is not None:
+                draws = self.model.asking.draw(paths, len(x), generator).to(x.device)
+                found.append(cast(MixtureConditional, model.answers(x, draws, context, frame)))
+                asked.append((draws.weights > 0) & labels)
+        parts = (torch.cat([getattr(c, name) for c in found]) for name in ("log_weights", "means", "log_stds"))
+        return MixtureConditional(*parts), torch.cat(asked)
+
     @torch.no_grad()
     def coverage(self, observations: Tensor, targets: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
         """For the central 50% and 90% intervals: the share of values inside, for each variable (variables,)."""
-        context = self.normalizer.observations(observations).flatten(1)
-        present = observations[:, -1]
-        x = self.variables.encode(targets, present)
-        draws = self.model.asking.draw(self.factorization, len(x), torch.Generator().manual_seed(0)).to(x.device)
-        level = decoding.cdf(self.model.answers(x, draws, context, self.variables.frame(present)), x)
-        asked = ((draws.weights > 0) & inside[..., None].expand_as(targets).flatten(1)).double()
+        x, context, frame = self._read(observations, targets)
+        found, asked = self._answers(self.honest, x, context, frame, inside)
+        level = decoding.cdf(found, x.repeat(len(asked) // len(x), 1))
         return {
-            percent: ((((level - 0.5).abs() <= percent / 200) * asked).sum(0) / asked.sum(0)).cpu().numpy()
+            percent: ((((level - 0.5).abs() <= percent / 200) & asked).sum(0) / asked.sum(0)).cpu().numpy()
             for percent in (50, 90)
         }
 
@@ -107,6 +149,12 @@ class MAC(Policy):
     def plan(
         self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None = None
     ) -> Tensor:
+        return self._filled(context, values, given, request, frame, self.settings.execute)
+
+    def _filled(
+        self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None, steps: int
+    ) -> Tensor:
+        """What is not given of the chunk's first `steps`, chosen along the path."""
         s = self.settings
         how = decoding.choose(s.decode, s.temperature, request.deterministic, request.temperature)
         count = s.candidates if how.kind == "best" else 1
@@ -116,7 +164,7 @@ class MAC(Policy):
             noise = torch.randn(size, generator=request.generator).to(context.device)
         elif noise is not None:
             noise = noise.flatten(0, 1)
-        path = decoding.Path(self._dims[: s.execute * self.action_dim], *self.variables.bounds())
+        path = decoding.Path(self._dims[: steps * self.action_dim], *self.variables.bounds())
         is_single = len(context) == count == 1 and context.device.type == "cpu"
         if is_single and isinstance(self.head, GaussianMixture) and (reader := self._reader(context)) is not None:
             filled = quick_trunk.fill_one(reader, self.head, values, given, path, how, noise, frame)
@@ -124,6 +172,51 @@ class MAC(Policy):
         if count == 1:
             return decoding.fill(self.model, context, values, given, path, how, noise, frame)[0]
         return self._best(context, values, given, path, how, noise, request.previous, frame)
+
+    @property
+    def follows_plans(self) -> bool:
+        return self.settings.plans > 0 and self.settings.horizon > 1
+
+    def follow(
+        self, observations: NDArray[np.float32], held: inputs.Commanded, ahead: NDArray[np.float32], request: Request
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        with torch.inference_mode():
+            seen, rest = (torch.from_numpy(part).to(self.device) for part in (observations, ahead))
+            later, _, frame = self._read(seen, rest.nan_to_num())
+            context = self.normalizer.observations(seen).flatten(1)
+            values, commanded = self._evidence(held, len(seen))
+            planned = rest.isfinite().flatten(1)
+            planned[:, : self.action_dim] = False
+            values = torch.where(planned, later, values)
+            filled = self._filled(context, values, commanded | planned, request, frame, 1)
+            present = self.variables.decode(filled.float(), seen[:, -1])[:, 0]
+            lost = self._lost_by_plan(values, commanded, planned, context, frame)
+        return present.cpu().numpy(), (lost <= self.plan_margin).cpu().numpy()
+
+    def _lost_by_plan(
+        self, x: Tensor, commanded: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
+    ) -> Tensor:
+        """(B,): log p(command | observation) - log p(command | observation, plan)."""
+        both, n = torch.cat([torch.zeros_like(planned), planned]), len(x)
+        found = self.honest.log_prob(
+            x.repeat(2, 1),
+            query=commanded.repeat(2, 1),
+            given=both,
+            factorization=self.factorization,
+            context=context.repeat(2, 1),
+            frame=None if frame is None else Frame(frame.shift.repeat(2, 1), frame.scale),
+        )
+        return found[:n] - found[n:]
+
+    def _fitted_margin(self, x: Tensor, context: Tensor, frame: Frame | None, inside: Tensor) -> float:
+        """What a plan costs the command of the very demonstration in 99 of 100 of its steps, at most."""
+        generator = torch.Generator().manual_seed(0)
+        masks = operator_masks(self.action_dim, self.settings.horizon, self.settings.subsets, 1.0)
+        drawn = masks.sample(len(x), generator).to(x.device)
+        labels = inside[..., None].expand(*inside.shape, self.action_dim).flatten(1) > 0
+        first = torch.arange(len(self.variables), device=x.device) < self.action_dim
+        lost = self._lost_by_plan(x, drawn & first, drawn & ~first & labels, context, frame)
+        return float(lost.double().quantile(0.99).clamp(min=0.0))
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""
@@ -200,7 +293,7 @@ class MAC(Policy):
             x[:, first] = (torch.tensor(np.where(known | asked, actions, 0.0)).to(self.device) - mean) / std
             masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
             masks[0, :, first], masks[1, :, first] = torch.from_numpy(asked), torch.from_numpy(known)
-            found = self.model.log_prob(
+            found = self.honest.log_prob(
                 x,
                 query=masks[0],
                 given=masks[1],

@@ -31,7 +31,9 @@ NETWORKS: dict[str, tuple[type[Network], dict[str, str]]] = {
 }
 """Each network, and which setting each of its sizes is."""
 
-HEADS: dict[str, Callable[[MACSettings], Head]] = {"mixture": lambda s: GaussianMixture(s.components, s.min_log_std)}
+HEADS: dict[str, Callable[[MACSettings], GaussianMixture]] = {
+    "mixture": lambda s: GaussianMixture(s.components, s.min_log_std)
+}
 NetworkName = Annotated[str, choice(NETWORKS)]
 TrainedMasks = Literal["conditional", "marginal", "both"]
 
@@ -52,6 +54,8 @@ class MACSettings(PolicySettings):
     order: action dims in the order in which they are filled in ([] = 0, 1, ...); a chunk is filled in step by step
     evidence_noise: in training rows with an operator, who is no demonstrator, the evidence has noise of a standard
         deviation from U(0, this)
+    plans: share of the training rows with an operator in which the next steps of a chunk are evidence, too: a command
+        during a chunk then changes the present step alone, and the plan is kept while it agrees with the command
     masks_per_row: questions for each training row; the trunk reads its observation once for all of them
     decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
     temperature: of samples
@@ -77,6 +81,7 @@ class MACSettings(PolicySettings):
     reweighting: bool = True
     order: tuple[int, ...] = ()
     evidence_noise: NonNegative = 0.5
+    plans: Share = 0.0
     masks_per_row: Count = 4
     decode: Decode = "mode"
     temperature: NonNegative = 1.0

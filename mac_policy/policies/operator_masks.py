@@ -11,24 +11,33 @@ from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinali
 
 
 class FirstStep:
-    """Masks over the action dims of a chunk's first step; the steps after it are not commanded yet."""
+    """Masks over the action dims of a chunk's first step; the steps after it are not commanded yet.
 
-    def __init__(self, masks: MaskDistribution, horizon: int) -> None:
-        self.masks = masks
+    In a share `plans` of the masks a plan is in progress: one or more whole steps after the first are evidence, too.
+    """
+
+    def __init__(self, masks: MaskDistribution, horizon: int, plans: float = 0.0) -> None:
+        self.masks, self.horizon, self.plans = masks, horizon, plans
         self.num_variables = masks.num_variables * horizon
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         first = self.masks.sample(n, generator)
-        later = torch.zeros(n, self.num_variables - first.shape[1], dtype=torch.bool)
-        return torch.cat([first, later], 1)
+        later = torch.zeros(n, self.horizon - 1, first.shape[1], dtype=torch.bool)
+        if self.plans:
+            steps = torch.randint(1, self.horizon, (n, 1), generator=generator)
+            steps *= torch.rand((n, 1), generator=generator) < self.plans
+            later |= (torch.arange(self.horizon - 1) < steps)[..., None]
+        return torch.cat([first, later.flatten(1)], 1)
 
 
-def operator_masks(action_dim: int, horizon: int, subsets: Sequence[Sequence[int]]) -> MaskDistribution:
+def operator_masks(
+    action_dim: int, horizon: int, subsets: Sequence[Sequence[int]], plans: float = 0.0
+) -> MaskDistribution:
     """The held dims to train for: one of `subsets`, or of all subsets with a uniform cardinality when it is empty."""
     evidence: MaskDistribution = (
         FixedMasks(subset_masks(action_dim, subsets)) if subsets else UniformCardinality(action_dim, 0, action_dim - 1)
     )
-    return FirstStep(evidence, horizon) if horizon > 1 else evidence
+    return FirstStep(evidence, horizon, plans) if horizon > 1 else evidence
 
 
 def subset_masks(action_dim: int, subsets: Sequence[Sequence[int]]) -> Tensor:

@@ -198,7 +198,8 @@ class Policy(nn.Module, ABC):
         """As `act`, with a memory of the history, of the chunk being carried out and of noise that is kept.
 
         A row plans anew when its chunk is used up, when its episode begins, and at every step with a command, so that
-        the plan is always conditioned on the command.
+        the plan is always conditioned on the command. A policy that `follows_plans` keeps the steps after the present
+        one as long as the command agrees with them.
         """
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim != 2:
@@ -212,20 +213,31 @@ class Policy(nn.Module, ABC):
         history = self._remember(state, observations)
         previous = self._previous(state, observations)
         noise = self.hold_noise(state, generator)
-        due = state.fresh | (state.age >= self.settings.execute)
-        if held is not None:
-            due = due | held.mask.any(1)
-        plan, age = state.plan.copy(), np.where(due, 0, state.age)
-        if due.any():
-            rows = torch.from_numpy(due)
-            request = Request(
+
+        def request(rows: NDArray[np.bool_]) -> Request:
+            some = torch.from_numpy(rows)
+            return Request(
                 deterministic,
                 temperature,
                 generator,
-                None if noise is None else noise[rows],
-                None if previous is None else previous[rows.to(previous.device)],
+                None if noise is None else noise[some],
+                None if previous is None else previous[some.to(previous.device)],
             )
-            plan[due] = self._plan(history[due], None if held is None else held.rows(due), request)
+
+        due = state.fresh | (state.age >= self.settings.execute)
+        plan = state.plan.copy()
+        if held is not None:
+            commanded = held.mask.any(1) & ~due
+            if self.follows_plans and commanded.any():
+                present, agrees = self.follow(
+                    history[commanded], held.rows(commanded), self._ahead(state, commanded), request(commanded)
+                )
+                plan[np.flatnonzero(commanded)[agrees], state.age[commanded][agrees]] = present[agrees]
+                commanded[commanded] = ~agrees
+            due = due | commanded
+        age = np.where(due, 0, state.age)
+        if due.any():
+            plan[due] = self._plan(history[due], None if held is None else held.rows(due), request(due))
         action = self._merge(self.variables.actions(observations, plan[np.arange(n), age]), held)
         plan[np.arange(n), age] = self.variables.targets(observations, action)
         after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise)
@@ -264,7 +276,29 @@ class Policy(nn.Module, ABC):
         """(B, ...): the random numbers of this step, for policies that keep some across steps."""
         return None
 
+    @property
+    def follows_plans(self) -> bool:
+        """Whether `follow` is defined: a command during a chunk need not end it."""
+        return False
+
+    def follow(
+        self, observations: NDArray[np.float32], held: inputs.Commanded, ahead: NDArray[np.float32], request: Request
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The present step (b, act) given the command and the plan `ahead` (b, horizon, act; NaN where there is none,
+        its first step being the present one), as targets, and whether the plan agrees with the command (b,)."""
+        raise NotImplementedError(f"a {self.kind} policy does not read its plan")
+
+    def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor) -> None:
+        """Fit what is fitted to rows that the policy was not trained on, if there is anything."""
+
     # ---- plumbing ----
+
+    def _ahead(self, state: PolicyState, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """(b, horizon, act): the planned steps from the present one on, NaN beyond those that are carried out."""
+        plan, age = state.plan[rows], state.age[rows]
+        steps = age[:, None] + np.arange(self.settings.horizon)
+        ahead = plan[np.arange(len(plan))[:, None], np.minimum(steps, self.settings.horizon - 1)]
+        return np.where((steps < self.settings.execute)[..., None], ahead, np.nan).astype(np.float32)
 
     def _plan(
         self,
@@ -275,19 +309,23 @@ class Policy(nn.Module, ABC):
         """(b, history, obs) -> (b, horizon, act), targets as `Variables.targets` returns them."""
         device, n = self.device, len(observations)
         with torch.inference_mode():
-            seen_by = torch.from_numpy(observations).to(device)
-            context, present = self.normalizer.observations(seen_by).flatten(1), seen_by[:, -1]
-            seen = np.zeros((n, len(self.variables)), bool)
-            evidence = np.zeros((n, len(self.variables)), np.float32)
-            if held is not None:
-                first = slice(0, self.action_dim)
-                mean, std = (part[first].cpu().numpy() for part in (self.variables.mean, self.variables.std))
-                seen[:, first] = held.mask
-                np.copyto(evidence[:, first], (held.command - mean) / std, where=held.mask, casting="unsafe")
-            values, given = torch.from_numpy(evidence).to(device), torch.from_numpy(seen).to(device)
+            seen = torch.from_numpy(observations).to(device)
+            context, present = self.normalizer.observations(seen).flatten(1), seen[:, -1]
+            values, given = self._evidence(held, n)
             plan = self.plan(context, values, given, request, *self._frame(present))
             targets = self.variables.decode(plan.float(), present)
         return targets.cpu().numpy()
+
+    def _evidence(self, held: inputs.Commanded | None, n: int) -> tuple[Tensor, Tensor]:
+        """Normalised values (n, variables) of what is commanded, and where (n, variables)."""
+        seen = np.zeros((n, len(self.variables)), bool)
+        evidence = np.zeros((n, len(self.variables)), np.float32)
+        if held is not None:
+            first = slice(0, self.action_dim)
+            mean, std = (part[first].cpu().numpy() for part in (self.variables.mean, self.variables.std))
+            seen[:, first] = held.mask
+            np.copyto(evidence[:, first], (held.command - mean) / std, where=held.mask, casting="unsafe")
+        return torch.from_numpy(evidence).to(self.device), torch.from_numpy(seen).to(self.device)
 
     def _merge(self, filled: NDArray[Any], held: inputs.Commanded | None) -> NDArray[Any]:
         space = self.spaces.action

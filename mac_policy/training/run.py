@@ -61,6 +61,9 @@ class Run(Loop[Model]):
     def read_facts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
         """The facts and the identity of the model in the folder; None without one."""
 
+    def complete(self) -> None:
+        """Fit what is fitted to the trained model, on every process."""
+
     def write_more(self) -> None:
         """Write what a finished run leaves besides its model (on the first process), before the model."""
 
@@ -110,6 +113,7 @@ class Run(Loop[Model]):
         self.fabric.barrier()  # the first process may still be writing the best weights
         if self.settings.weights == "best" and (self.folder / BEST).exists():
             self.average.load_state_dict(atomic.read_tensors(self.folder / BEST))
+        self.complete()
         if self.fabric.is_global_zero:
             self.write_more()
             self.write_model(self._facts(finished=True))  # the last file that is written says that all is done
