@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ from rich.table import Table
 
 from mac_policy.demonstrations.demonstrations import Demonstrations, Moments, Summary
 from mac_policy.demonstrations.episode import Completions, Episode
+from mac_policy.demonstrations.meaning import DimMeaning, meanings
 
 
 def summary_tables(demonstrations: Demonstrations) -> list[Table]:
     """Counts, completed goals and the range of every dimension."""
     summary = demonstrations.summary()
     ranges = [_ranges("actions", summary.statistics.actions), _ranges("observations", summary.statistics.observations)]
-    return [_overview(demonstrations, summary), *([_completed(summary)] if summary.completed else []), *ranges]
+    completed = [_completed(summary)] if summary.completed else []
+    return [_overview(demonstrations, summary), *completed, *ranges, _meanings(meanings(demonstrations))]
 
 
 def _overview(demonstrations: Demonstrations, summary: Summary) -> Table:
@@ -56,6 +59,20 @@ def _ranges(name: str, values: Moments) -> Table:
     for dim, (low, mean, high, std) in enumerate(zip(values.low, values.mean, values.high, values.std, strict=True)):
         spread = "constant" if low == high else f"{std:.2g}"
         table.add_row(str(dim), f"{low:.3f}", f"{mean:.3f}", f"{high:.3f}", spread)
+    return table
+
+
+def _meanings(found: list[DimMeaning]) -> Table:
+    """Whether each action dim is a place or an offset, and of what."""
+    title = "Actions: an absolute one is a place, a relative one an offset"
+    table = Table("dim", "meaning", "observation", "as a place", "as an offset", title=title, title_justify="left")
+    for each in found:
+        table.add_row(str(each.dim), each.meaning, str(each.moves), f"{each.place:.2f}", f"{each.offset:.2f}")
+    counts = Counter(each.meaning for each in found).most_common()
+    said = ", ".join(f"{count} of {len(found)} dims {meaning}" for meaning, count in counts)
+    table.caption = (
+        f"{said}; correlations with the next observation and with its change, 'observation' is the closest one"
+    )
     return table
 
 

@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-LEAST_CORRELATION = 0.7
-"""Correlation of an action and the change of an observation from which the action counts as moving it."""
+from mac_policy.demonstrations.meaning import LEAST_OFFSET, correlation, transitions
 
 
 class Recovery(NamedTuple):
@@ -35,16 +34,15 @@ class Recovery(NamedTuple):
         observations: NDArray[np.float32], actions: NDArray[np.float32], episode_index: NDArray[np.int64]
     ) -> Recovery:
         """From flat demonstrations: observations (S, obs), actions (S, act), the episode of each row (S,)."""
-        same = np.flatnonzero(episode_index[1:] == episode_index[:-1])
-        change = observations[same + 1].astype(np.float64) - observations[same]
-        action = actions[same].astype(np.float64)
-        correlation = _correlation(action, change)  # (act, obs)
-        moved = np.abs(correlation).argmax(1)
-        mover = np.abs(correlation).argmax(0)
-        pairs = [(i, j) for i, j in enumerate(moved) if mover[j] == i and abs(correlation[i, j]) >= LEAST_CORRELATION]
+        action, before, after = transitions(observations, actions, episode_index)
+        change = after - before
+        found = correlation(action, change)  # (act, obs)
+        moved = np.abs(found).argmax(1)
+        mover = np.abs(found).argmax(0)
+        pairs = [(i, j) for i, j in enumerate(moved) if mover[j] == i and abs(found[i, j]) >= LEAST_OFFSET]
         i, j = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
         spread = change.std(0)[j]
-        gain = correlation[i, j] * spread / action.std(0)[i]
+        gain = found[i, j] * spread / action.std(0)[i]
         return Recovery(
             torch.from_numpy(i), torch.from_numpy(j), torch.from_numpy(gain).float(), torch.from_numpy(spread).float()
         )
@@ -62,12 +60,3 @@ class Recovery(NamedTuple):
         corrected = actions.clone()
         corrected[..., self.action_dims] -= correction
         return seen, corrected
-
-
-def _correlation(action: NDArray[np.float64], change: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(S, act), (S, obs) -> correlations (act, obs); zero where a dimension never varies."""
-    action, change = action - action.mean(0), change - change.mean(0)
-    scale = np.outer(action.std(0), change.std(0)) * len(action)
-    product: NDArray[np.float64] = action.T @ change
-    np.divide(product, scale, out=product, where=scale > 1e-12)
-    return product

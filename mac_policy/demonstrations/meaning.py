@@ -1,0 +1,72 @@
+"""What the actions of a data set mean: places, offsets, or neither, by what they say of the next observation."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mac_policy.demonstrations.demonstrations import Demonstrations
+
+LEAST_PLACE = 0.8
+"""Correlation of an action with the next reading from which the action counts as a place."""
+LEAST_OFFSET = 0.7
+"""Correlation of an action with the change of a reading from which the action counts as moving it."""
+
+
+class DimMeaning(NamedTuple):
+    """What an action dim says of the observation that it is closest to.
+
+    place, offset: its largest correlation with a next reading, and with the change of a reading; moves: the index of
+    that reading
+    """
+
+    dim: int
+    meaning: Literal["absolute", "relative", "unknown"]
+    moves: int
+    place: float
+    offset: float
+
+
+def meanings(demonstrations: Demonstrations) -> list[DimMeaning]:
+    """The meaning of each action dim, judged by correlations over all steps.
+
+    A correlation tells places from offsets and finds the reading that a dim moves. It does not tell a relative action
+    from a delta, and no scale: with noisy readings the slope of a regression is not the scale of an action.
+
+    >>> meanings(demonstrations)[0].meaning                       # reads demonstrations   # doctest: +SKIP
+    'relative'
+    """
+    actions, before, after = transitions(
+        demonstrations.observations, demonstrations.actions, demonstrations.episode_index
+    )
+    places, offsets = correlation(actions, after), correlation(actions, after - before)
+    found = []
+    for dim, (place, offset) in enumerate(zip(np.abs(places), np.abs(offsets), strict=True)):
+        is_place = place.max() >= LEAST_PLACE and place.max() >= offset.max()
+        is_offset = not is_place and offset.max() >= LEAST_OFFSET
+        best = place if is_place or (not is_offset and place.max() > offset.max()) else offset
+        meaning: Literal["absolute", "relative", "unknown"] = (
+            "absolute" if is_place else "relative" if is_offset else "unknown"
+        )
+        found.append(DimMeaning(dim, meaning, int(best.argmax()), float(place.max()), float(offset.max())))
+    return found
+
+
+def transitions(
+    observations: NDArray[np.float32], actions: NDArray[np.float32], episode_index: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Actions (T, act), and the observations (T, obs) before and after them, within episodes."""
+    same = np.flatnonzero(episode_index[1:] == episode_index[:-1])
+    read = observations.astype(np.float64)
+    return actions[same].astype(np.float64), read[same], read[same + 1]
+
+
+def correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(S, n), (S, m) -> correlations (n, m); zero where a column never varies."""
+    first, second = first - first.mean(0), second - second.mean(0)
+    scale = np.outer(first.std(0), second.std(0)) * len(first)
+    product: NDArray[np.float64] = first.T @ second
+    np.divide(product, scale, out=product, where=scale > 1e-12)
+    return product
