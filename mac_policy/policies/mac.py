@@ -107,7 +107,7 @@ class MAC(Policy):
         """Fit the spreads of the honest model, and by how much a plan may make a command less likely."""
         x, context, frame = self._read(observations, targets)
         base, asked = self._answers(self.model, x, context, frame, inside)
-        groups = torch.arange(len(self.variables), device=x.device) % self.action_dim
+        groups = torch.arange(len(self.variables), device=x.device)
         self.widened.fit(base, x.repeat(len(asked) // len(x), 1), asked, groups)
         if self.follows_plans:
             self.plan_margin.fill_(self._fitted_margin(x, context, frame, inside))
