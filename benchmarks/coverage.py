@@ -1,0 +1,107 @@
+"""Are MAC's densities honest? Cross-validated coverage of central intervals on episodes that were not trained on.
+
+    python benchmarks/coverage.py --task kitchen-complete --source human --preset few --folds 5
+
+Each fold trains on the other episodes, of which the run itself holds a share out to fit the spreads to
+(training.validation). Then every dim of each step of the fold's own episodes is asked for, given the dims before it,
+with nothing commanded and with random subsets held. "as trained" has no fitted spreads.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+import envs  # noqa: F401  (registers the tasks)
+from mac_policy import Demonstrations, Spaces, TrainSettings, make_policy, train
+from mac_policy.cli.composing import compose
+from mac_policy.cli.train_policy import COMMAND
+from mac_policy.common.settings import from_mapping
+from mac_policy.core import AnyOrderModel
+from mac_policy.policies import decoding
+from mac_policy.policies.fit import Batch, TrainingData
+from mac_policy.policies.mac import MAC
+from mac_policy.tasks import TASKS
+
+LEVELS = (0.5, 0.9)
+
+
+def folds(demos: Demonstrations, number: int) -> list[tuple[Demonstrations, Demonstrations]]:
+    """The episodes to train on and the held-out ones of each fold."""
+    order = np.random.default_rng(0).permutation(len(demos))
+    found = []
+    for fold in range(number):
+        out = set(order[fold::number].tolist())
+        parts = ([e for i, e in enumerate(demos.episodes) if (i in out) == test] for test in (False, True))
+        found.append(tuple(Demonstrations.of(part, name=demos.source.name, kind=demos.source.kind) for part in parts))
+    return found
+
+
+def answers(policy: MAC, model: AnyOrderModel, batch: Batch, held: Tensor) -> tuple[list[Tensor], float, int]:
+    """Levels P(X <= x) of the present step's dims that are not held, along the path, their log-density and number."""
+    x, context, frame = policy._read(batch.observations, batch.targets)
+    known = torch.zeros_like(x, dtype=torch.bool)
+    known[:, : policy.action_dim] = held
+    levels, total, count = [], 0.0, 0
+    for dim in policy.variables.order[: policy.action_dim].tolist():
+        conditional = model.conditionals(x, evidence=known, context=context, frame=frame)
+        asked = ~held[:, dim]
+        levels.append(decoding.cdf(conditional, x)[asked, dim])
+        total += float(conditional.log_prob(x)[asked, dim].sum())
+        count += int(asked.sum())
+        known[:, dim] = True
+    return levels, total, count
+
+
+def measure(policy: MAC, demos: Demonstrations) -> dict[str, dict[str, list[float]]]:
+    """For each way of holding dims and each model: steps asked for, log-density a dim, and the shares inside."""
+    batch = TrainingData.of(demos, policy, torch.device("cpu")).batch(torch.arange(demos.steps))
+    generator, found = torch.Generator().manual_seed(0), {}
+    nothing = torch.zeros(demos.steps, policy.action_dim, dtype=torch.bool)
+    size = torch.randint(1, policy.action_dim, (demos.steps, 1), generator=generator)
+    some = torch.rand(nothing.shape, generator=generator).argsort(1).argsort(1) < size
+    for what, held in (("nothing held", nothing), ("a random subset held", some)):
+        for name, model in (("as trained", policy.model), ("fitted", policy.honest)):
+            levels, total, count = answers(policy, model, batch, held)
+            shares = [float(((torch.cat(levels) - 0.5).abs() <= level / 2).double().mean()) for level in LEVELS]
+            found[f"{what}, {name}"] = [count, total / count, *shares]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="kitchen-complete")
+    parser.add_argument("--source", default="auto")
+    parser.add_argument("--preset", default="few")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--only", type=int, nargs="*", help="folds to train, for two processes")
+    parser.add_argument("--runs", type=Path, default=Path("runs/coverage"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    config = compose(COMMAND, [f"task={options.task}", f"preset={options.preset}", "policy=mac"])
+    task = TASKS.find(options.task)
+    demos = task.load_demonstrations(source=options.source)
+    observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
+    rows = []
+    for fold, (rest, test) in enumerate(folds(demos, options.folds)):
+        if options.only and fold not in options.only:
+            continue
+        policy = make_policy("mac", Spaces.of(observed, task.action_space_of(demos), task.actions), config["mac"], fold)
+        settings = from_mapping(TrainSettings, config["training"], "training settings")
+        trained = train(policy, rest, settings, options.runs / f"fold{fold}", seed=fold, quiet=True).policy
+        with torch.no_grad():
+            rows.append(measure(trained, test))  # type: ignore[arg-type]
+        print(json.dumps({"fold": fold, "episodes": len(test), **rows[-1]}), flush=True)
+    print("| | dims asked for | log-density a dim | inside 50% | inside 90% |\n| --- | --- | --- | --- | --- |")
+    for name in rows[0]:
+        values = np.array([row[name] for row in rows])
+        mean = np.average(values[:, 1:], axis=0, weights=values[:, 0])
+        print(f"| {name} | {values[:, 0].sum():.0f} | {mean[0]:.2f} | {mean[1]:.1%} | {mean[2]:.1%} |")
+
+
+if __name__ == "__main__":
+    main()
