@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.demonstrations.meaning import LEAST_OFFSET, correlation, transitions
+from mac_policy.common.correlation import LEAST_OFFSET, correlation, transitions
 
 
 class Recovery(NamedTuple):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from mac_policy import Demonstrations, Episode
+from mac_policy.common.correlation import correlation
 from mac_policy.demonstrations.inspection import summary_tables
-from mac_policy.demonstrations.meaning import correlation, meanings
+from mac_policy.demonstrations.meaning import meanings
 from mac_policy.tasks import MinariTask
 
 DATA = os.environ.get("MAC_DATA")
