@@ -64,6 +64,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=50)
     parser.add_argument("--seed", type=int, default=10_000, help="of the first episode [10000]")
     parser.add_argument("--start", help="of the kitchen's episodes: official or randomised")
+    parser.add_argument("--sensors", help="of the kitchen: stock or d4rl")
     parser.add_argument("--decode", nargs="+", default=[], help="of MAC: mode, sample, mean, best")
     parser.add_argument("--temperature", nargs="+", type=float, default=[])
     parser.add_argument("--execute", nargs="+", type=int, default=[], help="planned steps to carry out")
@@ -148,7 +149,8 @@ def measure(jobs: list[Job], options: argparse.Namespace) -> dict[str, Any]:
     tasks = {options.task or job.folder.resolve().parent.name for job in jobs}
     if len(tasks) > 1:
         raise ValueError(f"these policies are for different tasks: {', '.join(sorted(tasks))}")
-    options_of_task = {} if options.start is None else {"start": options.start}
+    chosen = {"start": options.start, "sensors": options.sensors}
+    options_of_task = {name: value for name, value in chosen.items() if value is not None}
     task = TASKS.find(tasks.pop()).with_options(options_of_task)
     results = roll_out_all(jobs, task, options)
     dataset = read_config(jobs[0].folder)["dataset"]

@@ -12,11 +12,11 @@ from torch import Tensor
 from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.core.factorization import MaskTuned
 from mac_policy.core.frame import Frame
-from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.heads.widened import Widened
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
+from mac_policy.core.networks import TrunkQuery
 from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
 from mac_policy.policies import decoding, inputs, quick_path, quick_trunk
 from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
@@ -156,22 +156,31 @@ class MAC(Policy):
     ) -> Tensor:
         """What is not given of the chunk's first `steps`, chosen along the path."""
         s = self.settings
-        how = decoding.choose(s.decode, s.temperature, request.deterministic, request.temperature)
+        how, noise = self._how(len(context), request)
         count = s.candidates if how.kind == "best" else 1
-        noise = request.noise
-        if noise is None and how.random:
-            size = (count * len(context), len(self.variables), 2)
-            noise = torch.randn(size, generator=request.generator).to(context.device)
-        elif noise is not None:
-            noise = noise.flatten(0, 1)
         path = decoding.Path(self._dims[: steps * self.action_dim], *self.variables.bounds())
-        is_single = len(context) == count == 1 and context.device.type == "cpu"
-        if is_single and isinstance(self.head, GaussianMixture) and (reader := self._reader(context)) is not None:
+        if count == 1 and self._is_quick(len(context)) and (reader := self._reader(context)) is not None:
             filled = quick_trunk.fill_one(reader, self.head, values, given, path, how, noise, frame)
             return torch.from_numpy(filled)[None]
         if count == 1:
             return decoding.fill(self.model, context, values, given, path, how, noise, frame)[0]
         return self._best(context, values, given, path, how, noise, request.previous, frame)
+
+    def _is_quick(self, rows: int) -> bool:
+        """Whether the quick forms serve."""
+        return rows == 1 and self.device.type == "cpu"
+
+    def _how(self, rows: int, request: Request) -> tuple[decoding.How, Tensor | None]:
+        """How values are chosen, and the noise (rows, or candidates of rows; variables, 2) of random ones."""
+        s = self.settings
+        how = decoding.choose(s.decode, s.temperature, request.deterministic, request.temperature)
+        if request.noise is not None:
+            return how, request.noise.flatten(0, 1)
+        if not how.random:
+            return how, None
+        count = s.candidates if how.kind == "best" else 1
+        size = (count * rows, len(self.variables), 2)
+        return how, torch.randn(size, generator=request.generator).to(self.device)
 
     @property
     def follows_plans(self) -> bool:
@@ -188,10 +197,41 @@ class MAC(Policy):
             planned = rest.isfinite().flatten(1)
             planned[:, : self.action_dim] = False
             values = torch.where(planned, later, values)
-            filled = self._filled(context, values, commanded | planned, request, frame, 1)
+            is_quick = self._is_quick(len(seen)) and self.settings.decode != "best"
+            encoded = self.model.network.encode(context) if is_quick else None
+            if encoded is not None and quick_trunk.suits(self.model.network):
+                filled, lost = self._follow_one(values, commanded, planned, encoded, frame, request)
+            else:
+                filled = self._filled(context, values, commanded | planned, request, frame, 1)
+                lost = self._lost_by_plan(values, commanded, planned, context, frame)
             present = self.variables.decode(filled.float(), seen[:, -1])[:, 0]
-            lost = self._lost_by_plan(values, commanded, planned, context, frame)
         return present.cpu().numpy(), (lost <= self.plan_margin).cpu().numpy()
+
+    def _follow_one(
+        self,
+        x: Tensor,
+        commanded: Tensor,
+        planned: Tensor,
+        encoded: Tensor,
+        frame: Frame | None,
+        request: Request,
+    ) -> tuple[Tensor, Tensor]:
+        """The quick form of `_filled` and `_lost_by_plan` for one row: a reader that sees the plan and one that does
+        not are asked for the commanded dims, and the first goes on with the others."""
+        network, values = cast(TrunkQuery, self.model.network), x[0].tolist()
+        dims = [dim for dim in self._dims[: self.action_dim] if commanded[0, dim]]
+        readers = [quick_trunk.Query(network, encoded) for _ in range(2)]
+        quick_trunk.see_given(readers[1], values, planned[0].tolist())
+        without, following = (
+            quick_trunk.log_density_one(reader, self.head, self.widened, x[0].numpy(), dims, frame)
+            for reader in readers
+        )
+        how, noise = self._how(1, request)
+        path = decoding.Path(self._dims[: self.action_dim], *self.variables.bounds())
+        filled = quick_trunk.fill_one(
+            readers[1], self.head, x, commanded | planned, path, how, noise, frame, has_seen=True
+        )
+        return torch.from_numpy(filled)[None], torch.tensor([without - following])
 
     def _lost_by_plan(
         self, x: Tensor, commanded: Tensor, planned: Tensor, context: Tensor, frame: Frame | None

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from mac_policy.core.frame import Frame
 from mac_policy.core.heads import GaussianMixture
-from mac_policy.core.heads.continuous import MAX_LOG_STD
+from mac_policy.core.heads.continuous import HALF_LOG_2PI, MAX_LOG_STD
+from mac_policy.core.heads.widened import Widened
 from mac_policy.core.networks import Network, PathTransformer, TrunkQuery
 from mac_policy.policies.decoding import How, Path
 
@@ -106,16 +107,19 @@ def fill_one(
     how: How,
     noise: Tensor | None,
     frame: Frame | None = None,
+    has_seen: bool = False,
 ) -> Array:
-    """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
+    """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`.
+
+    has_seen: whether the reader has seen what is given
+    """
     x, seen = values[0].tolist(), given[0].tolist()
     low, high = path.low.tolist(), path.high.tolist()
     kicks = None if noise is None else noise[0].numpy()
     spread = as_array(head.spread)
     places = None if frame is None else list(zip(frame.scale.tolist(), frame.shift[0].tolist(), strict=True))
-    for variable, held in enumerate(seen):
-        if held:
-            reader.see(variable, x[variable])
+    if not has_seen:
+        see_given(reader, x, seen)
     for variable in path.dims:
         if seen[variable]:
             continue
@@ -127,6 +131,35 @@ def fill_one(
         x[variable] = min(max(value, low[variable]), high[variable])
         reader.see(variable, x[variable])
     return np.array(x, dtype=np.float32)
+
+
+def see_given(reader: Reader, x: list[float], given: list[bool]) -> None:
+    """Show the reader the values that are given."""
+    for variable, held in enumerate(given):
+        if held:
+            reader.see(variable, x[variable])
+
+
+def log_density_one(
+    reader: Reader, head: GaussianMixture, widened: Widened, x: Array, dims: list[int], frame: Frame | None
+) -> float:
+    """log p of the values x (N,) of `dims`, one after another, given what the reader has seen, and shows them to it."""
+    spread, total = as_array(head.spread), 0.0
+    narrow, wide, logit = (as_array(part) for part in (widened.log_narrow, widened.log_wide, widened.logit_share))
+    places = None if frame is None else (as_array(frame.scale), as_array(frame.shift[0]))
+    for dim in dims:
+        logits, means, log_stds = mixture(reader.params(dim), spread, head)
+        if places is not None:
+            means = places[0][dim] * means + places[1][dim]
+        distance = 0.5 * (x[dim] - means) ** 2
+        inner = logits - log_stds
+        parts = [
+            inner - np.logaddexp(0.0, sign * logit[dim]) - factor - distance * np.exp(-2.0 * (log_stds + factor))
+            for sign, factor in ((1.0, narrow[dim]), (-1.0, wide[dim]))
+        ]
+        total += float(np.logaddexp.reduce(np.concatenate(parts)) - np.logaddexp.reduce(logits)) - HALF_LOG_2PI
+        reader.see(dim, float(x[dim]))
+    return total
 
 
 def mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array, Array, Array]:
