@@ -28,6 +28,7 @@ from mac_policy.policies.spaces import Spaces as Spaces
 from mac_policy.policies.state import PolicyState as PolicyState
 from mac_policy.rows.imputer.estimator import Imputer as Imputer
 from mac_policy.rows.model import RowModel as RowModel
+from mac_policy.rows.table_model import TableModel as TableModel
 from mac_policy.tasks.task import TASKS as TASKS
 from mac_policy.tasks.task import Task as Task
 from mac_policy.tasks.task import register_task as register_task

@@ -16,7 +16,7 @@ from mac_policy.common.checks import check_choice
 from mac_policy.common.settings import from_mapping
 from mac_policy.rows.acquisition.curves import AcquisitionSettings
 from mac_policy.rows.acquisition.experiment import Experiment, check_answering
-from mac_policy.rows.acquisition.report import results_table, write_plot
+from mac_policy.rows.acquisition.report import paired_table, results_table, write_plot
 from mac_policy.rows.likelihoods.comparison import RESULTS
 from mac_policy.rows.sets.uci import UCI_SHAPES
 from mac_policy.training.fabric import make_fabric
@@ -37,7 +37,10 @@ def main(config: dict[str, Any]) -> None:
     experiment = experiment_of(config)
     print(experiment.comparison.load(experiment.comparison.seeds[0]))
     record = experiment.run(make_fabric(experiment.comparison.budget.training), resume=config["resume"])
-    Console(width=None if Console().is_terminal else 220).print(results_table(record))
+    console = Console(width=None if Console().is_terminal else 220)
+    console.print(results_table(record))
+    if record["paired"]:
+        console.print(paired_table(record))
     print(f"curves: {write_plot(record, experiment.folder / 'curves.png')}")
     print(experiment.folder / RESULTS)
 

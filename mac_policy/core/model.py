@@ -89,6 +89,29 @@ class AnyOrderModel(nn.Module):
 
         A path network with causal attention reads the evidence in the order of `factorization` (0, 1, ... if None).
         """
+        params = self.conditional_params(
+            x,
+            evidence=evidence,
+            context=context,
+            mode=mode,
+            generator=generator,
+            factorization=factorization,
+            frame=frame,
+        )
+        return self.head(params, generator=generator)
+
+    def conditional_params(
+        self,
+        x: Tensor,
+        *,
+        evidence: Tensor,
+        context: Tensor | None = None,
+        mode: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        factorization: Factorization | None = None,
+        frame: Frame | None = None,
+    ) -> Tensor:
+        """What the head makes these `conditionals` of, (B, N, num_params)."""
         check_values(x, self.num_variables)
         evidence = check_mask("evidence", evidence, len(x), self.num_variables)
         if self.validate:
@@ -96,8 +119,7 @@ class AnyOrderModel(nn.Module):
         self._watch.look(factorization, torch.where(evidence, -1, 0), self.asking.whole_paths)
         known = self.asking.at_once(evidence, factorization, generator)
         params = self._params(x, known, self._encode(context, len(x)), mode)
-        params = self.head.after(params, x, torch.zeros_like(evidence))
-        return self.head(framed_all(self.head, params, frame), generator=generator)
+        return framed_all(self.head, self.head.after(params, x, torch.zeros_like(evidence)), frame)
 
     def answers(
         self, x: Tensor, draws: TrainingDraws, context: Tensor | None = None, frame: Frame | None = None
@@ -223,7 +245,7 @@ class AnyOrderModel(nn.Module):
         ranks = self._ranks(question, factorization, generator)
         if steps is not None:
             ranks = in_fewer_steps(ranks, question.query, steps)
-        self._watch.look(factorization, ranks, self.asking.whole_paths, stacklevel=4)
+        self._watch.look(factorization, ranks, self.asking.whole_paths)
 
         def draw(conditional: Conditional, rows: Rows, variables: Variables) -> Tensor:
             return conditional.sample(temperature, generator)

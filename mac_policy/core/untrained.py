@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor
 from mac_policy.core.edges import KnowsEdges, first_unmet
 
 KEPT = 4096  # different paths that are remembered
+INSIDE = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
 SHOWN = 6  # variables of an edge that a message names
 
 
@@ -30,7 +33,7 @@ class EdgeWatch:
         self._knows: KnowsEdges | None = None  # the same one, if training does not meet every edge
         self._seen: set[int] = set()
 
-    def look(self, factorization: object, ranks: Tensor, whole_paths: bool, stacklevel: int = 3) -> None:
+    def look(self, factorization: object, ranks: Tensor, whole_paths: bool) -> None:
         """`ranks` (n, N) of paths, on any device; the factorisation tells what training meets."""
         if self._of is not factorization:
             self._of, self._seen = factorization, set()
@@ -38,9 +41,9 @@ class EdgeWatch:
             if isinstance(factorization, KnowsEdges) and not factorization.meets_all(whole_paths):
                 self._knows = factorization
         if self._knows is not None and not self.warned:
-            self._look_at(self._knows, self._fresh(ranks), whole_paths, stacklevel + 1)
+            self._look_at(self._knows, self._fresh(ranks), whole_paths)
 
-    def _look_at(self, factorization: KnowsEdges, fresh: Tensor, whole_paths: bool, stacklevel: int) -> None:
+    def _look_at(self, factorization: KnowsEdges, fresh: Tensor, whole_paths: bool) -> None:
         if not len(fresh) or bool((met := factorization.meets(fresh, whole_paths)).all()):
             return
         self.warned = True
@@ -50,7 +53,7 @@ class EdgeWatch:
             f"this query needs {_edge(targets, evidence)}, which training with {factorization!r} never meets: the "
             f"answer is an extrapolation. {factorization.remedy(whole_paths)}",
             UntrainedQueryWarning,
-            stacklevel=stacklevel,
+            stacklevel=_levels_to_the_caller(),
         )
 
     def _fresh(self, ranks: Tensor) -> Tensor:
@@ -64,6 +67,14 @@ class EdgeWatch:
         fresh = [place for key, place in keys.items() if key not in self._seen]
         self._seen.update(keys)
         return torch.from_numpy(table[fresh]).long()
+
+
+def _levels_to_the_caller() -> int:
+    """The `stacklevel` with which a warning of the calling function names the first line outside of the package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _edge(targets: list[int], evidence: list[int]) -> str:

@@ -64,6 +64,7 @@ METHODS: dict[str, Method] = {
     "mac": mask_tuned("w-MAC with cardinality reweighting: the paper's MAC"),
     "mac-edge": mask_tuned("w-MAC, every edge with its exact weight", cardinality_reweighting=False, weights="edge"),
     "mac-both": mask_tuned("mac for marginal and conditional queries, half and half", query="both"),
+    "ardm-path": Method("random orders by a path network", _uniform, "path", sizes={"given": "free"}),
     # Marginal queries give nothing: the network was trained to read evidence in path order alone.
     "mac-path": path_tuned("w-MAC by a path network: a whole path in one pass", "causal"),
     "mac-path-both": path_tuned("mac-path for marginal and conditional queries", "free", query="both"),

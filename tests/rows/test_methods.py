@@ -93,3 +93,14 @@ def test_a_wrong_spec_is_refused_by_name(change, message):
     values = {"method": "mac", "shape": (N,), "levels": 3, "network": MLP, "head": CATEGORICAL}
     with pytest.raises(ValueError, match=message):
         build(ModelSpec(**(values | change)))
+
+
+def test_a_path_network_trains_on_random_orders_as_on_canonical_ones():
+    random, both = METHODS["ardm-path"], METHODS["mac-path-both"]
+    assert (random.network, random.sizes) == (both.network, both.sizes)
+    assert isinstance(random.factorization(N, ORDER), UniformOrder)
+    sizes = {"kind": "path_transformer", "width": 8, "depth": 1, "heads": 1}
+    one, other = (build(ModelSpec(arm, (N,), 3, sizes, CATEGORICAL), seed=1) for arm in ("ardm-path", "mac-path-both"))
+    assert same(one, other)
+    ranks = one.draw(400, torch.Generator().manual_seed(0)).ranks
+    assert len({tuple(row) for row in ranks[(ranks >= 0).all(1)].tolist()}) > 100

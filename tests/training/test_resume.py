@@ -217,3 +217,43 @@ def test_the_saved_facts_are_plain_json(tmp_path):
     assert json.loads(json.dumps(facts))["step"] == 3
     assert math.isinf(facts["best"])
     assert state.read_facts(tmp_path / "nowhere") is None
+
+
+LOSSES = [3.0, 1.0, 4.0, 2.0, 5.0, 6.0]
+
+
+class ScriptedLosses(Trainer):
+    """A trainer whose validation losses are given."""
+
+    def validate(self):
+        return {"validation_loss": LOSSES[self.step // 10 - 1]}
+
+
+@pytest.mark.parametrize(("at", "patience"), [(25, 0), (35, 0), (45, 0), (25, 3), (35, 3)])
+def test_a_resumed_run_remembers_the_best_loss_and_how_long_ago_it_was(tmp_path, monkeypatch, at, patience):
+    settings = quickly(steps=60, validations=6, weights="best", patience=patience, save_seconds=0.0)
+
+    def run(name):
+        made = ScriptedLosses(
+            small(), demonstrations(), settings, tmp_path / name, seed=0, fabric=make_fabric(settings), quiet=True
+        )
+        made.go()
+        return made
+
+    whole = run("whole")
+    assert (whole.best, whole.step) == (1.0, 50 if patience else 60)
+    advance = ScriptedLosses.advance
+
+    def killed(self):
+        if self.step == at:
+            raise Killed
+        return advance(self)
+
+    monkeypatch.setattr(ScriptedLosses, "advance", killed)
+    with pytest.raises(Killed):
+        run("killed")
+    monkeypatch.undo()
+    resumed = run("killed")
+    assert resumed.resumed_from == at
+    assert (resumed.best, resumed.stale, resumed.step) == (whole.best, whole.stale, whole.step)
+    assert same(load_policy(tmp_path / "killed"), load_policy(tmp_path / "whole"))

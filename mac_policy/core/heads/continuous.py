@@ -13,6 +13,7 @@ from mac_policy.core.heads.head import Head, at_least_float32, bounded, draw_ind
 
 MIN_LOG_STD = -7.0
 MAX_LOG_STD = 7.0
+HALVINGS = 60
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -96,6 +97,28 @@ class MixtureConditional:
     @property
     def mean(self) -> Tensor:
         return (self.log_weights.exp() * self.means).sum(-1)
+
+    @property
+    def std(self) -> Tensor:
+        spread = (2 * self.log_stds).exp() + (self.means - self.mean[..., None]).square()
+        variance: Tensor = (self.log_weights.exp() * spread).sum(-1)
+        deviation: Tensor = variance.sqrt()
+        return deviation
+
+    def quantile(self, level: float) -> Tensor:
+        """The value below which the probability is `level`, by bisection; infinite at levels 0 and 1."""
+        ends = torch.special.ndtri(torch.tensor(level, dtype=self.means.dtype, device=self.means.device))
+        if not ends.isfinite():
+            return ends.expand(self.batch_shape).clone()
+        each = self.means + self.log_stds.exp() * ends  # the quantiles of the components: the mixture's lies between
+        low, high = each.amin(-1), each.amax(-1)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            scaled = (middle[..., None] - self.means) * (-self.log_stds).exp()
+            below = (self.log_weights.exp() * torch.special.ndtr(scaled)).sum(-1) < level
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        found: Tensor = (low + high) / 2
+        return found
 
     @property
     def mode(self) -> Tensor:

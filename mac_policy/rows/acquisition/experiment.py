@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.rows import checkpoint
 from mac_policy.rows.acquisition.curves import ORDERS, ROWS_PER_PASS, AcquisitionSettings, measured_curves
-from mac_policy.rows.acquisition.summary import summarised
+from mac_policy.rows.acquisition.summary import paired_areas, summarised
 from mac_policy.rows.baselines import BASELINES
 from mac_policy.rows.checkpoint import Kept, read_kept, write_kept
 from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
@@ -114,6 +115,7 @@ class Experiment:
     def record(self, found: Sequence[Measured], rows: RowSet) -> dict[str, Any]:
         """The content of results.json."""
         by_arm = {arm: [m for m in found if m.arm == arm] for arm in self.comparison.arms}
+        whole = [arm for arm, of_arm in by_arm.items() if of_arm and not any(m.diverged for m in of_arm)]
         return run_record(None, rows.record()) | {
             "benchmark": self.comparison.name,
             "target": target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist(),
@@ -121,7 +123,20 @@ class Experiment:
             "settings": dataclasses.asdict(self.settings),
             "orders": {name: ORDERS[name] for name in self.settings.orders},
             "arms": {arm: self.arm_record(arm, of_arm) for arm, of_arm in by_arm.items() if of_arm},
+            "paired": {
+                f"{second} - {first}": paired
+                for first, second in combinations(whole, 2)
+                if (paired := self.paired(by_arm[first], by_arm[second]))
+            },
         }
+
+    def paired(self, first: Sequence[Measured], second: Sequence[Measured]) -> dict[str, Any]:
+        """The differences of the areas second - first, on the seeds that both arms have."""
+        seeds = [m.seed for m in first if m.seed in [other.seed for other in second]]
+        if not seeds:
+            return {}
+        one, other = ([_arrays(m) for m in found if m.seed in seeds] for found in (first, second))
+        return paired_areas(one, other, self.settings.orders)
 
     def arm_record(self, arm: str, found: Sequence[Measured]) -> dict[str, Any]:
         record: dict[str, Any] = {
@@ -132,11 +147,13 @@ class Experiment:
         }
         if any(m.diverged for m in found):
             return record | {"diverged": {str(m.seed): m.diverged for m in found if m.diverged}}
-        arrays: list[dict[str, NDArray[np.float64]]] = [
-            {key: value.numpy() for key, value in m.tensors.items()} for m in found
-        ]
+        arrays = [_arrays(m) for m in found]
         rows = [len(of_seed["random.nll"]) for of_seed in arrays]
         return record | {"rows": rows, **summarised(arrays, self.settings.orders)}
+
+
+def _arrays(measured: Measured) -> dict[str, NDArray[np.float64]]:
+    return {key: value.numpy() for key, value in measured.tensors.items()}
 
 
 def check_answering(arms: Sequence[str]) -> None:

@@ -43,6 +43,20 @@ def results_table(record: Mapping[str, Any]) -> Table:
     return table
 
 
+def paired_table(record: Mapping[str, Any]) -> Table:
+    """A row for each pair of arms, with the paired difference of the areas under the curve in each order."""
+    table = Table(title=f"{record['benchmark']}: paired differences of the area between two arms. {INTERVALS}")
+    table.add_column("arms", no_wrap=True)
+    table.add_column("order", no_wrap=True)
+    for metric in METRICS:
+        table.add_column(f"{metric}: area", justify="right")
+    for name, found in record["paired"].items():
+        for order in record["orders"]:
+            cells = [with_interval(found[metric][order], "+.3f") for metric in METRICS]
+            table.add_row(name if order == next(iter(record["orders"])) else "", order, *cells)
+    return table
+
+
 def _without_half_way(record: Mapping[str, Any]) -> str | None:
     """A caption that names the arms without a half-way error."""
     found = [

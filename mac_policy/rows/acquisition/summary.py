@@ -63,14 +63,49 @@ def summarised(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str]) 
     return {metric: _of_metric(per_seed, orders, metric) for metric in METRICS}
 
 
+def paired_areas(
+    first: Sequence[Mapping[str, Floats]], second: Sequence[Mapping[str, Floats]], orders: Sequence[str]
+) -> dict[str, Any]:
+    """For each metric and order, the difference `second` - `first` of the areas of two arms on the same splits and
+    rows, with Student's 95% interval over splits (over rows for a single split) and the difference of each seed."""
+    return {metric: _paired(first, second, orders, metric) for metric in METRICS}
+
+
+def _paired(
+    first: Sequence[Mapping[str, Floats]], second: Sequence[Mapping[str, Floats]], orders: Sequence[str], metric: str
+) -> dict[str, Any]:
+    rows = [
+        np.concatenate([one, other], 1)
+        for one, other in zip(_rows(first, orders, metric), _rows(second, orders, metric), strict=True)
+    ]
+    curves = np.stack([of_seed.mean(0) for of_seed in rows])  # (seeds, 2 * orders, D + 1)
+
+    def difference(means: Floats) -> Floats:
+        one, other = np.split(_error(means, metric).mean(-1), 2, axis=-1)
+        found: Floats = other - one
+        return found
+
+    found = _estimates(difference, curves, curves if len(curves) > 1 else rows[0])
+    return dict(zip(orders, found, strict=True))
+
+
+def _rows(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str], metric: str) -> list[Floats]:
+    """The errors of each seed's test rows, (rows, orders, D + 1)."""
+    return [np.stack([np.float64(seed[f"{name}.{METRICS[metric]}"]) for name in orders], 1) for seed in per_seed]
+
+
+def _error(means: Floats, metric: str) -> Floats:
+    return np.sqrt(means) if metric == "rmse" else means
+
+
 def _of_metric(per_seed: Sequence[Mapping[str, Floats]], orders: Sequence[str], metric: str) -> dict[str, Any]:
-    rows = [np.stack([np.float64(seed[f"{name}.{METRICS[metric]}"]) for name in orders], 1) for seed in per_seed]
+    rows = _rows(per_seed, orders, metric)
     curves = np.stack([of_seed.mean(0) for of_seed in rows])  # (seeds, orders, D + 1)
     units = curves if len(curves) > 1 else rows[0]
     random = list(orders).index("random")
 
     def error(means: Floats) -> Floats:
-        return np.sqrt(means) if metric == "rmse" else means
+        return _error(means, metric)
 
     def half(means: Floats) -> Floats:
         return half_way(error(means)[:, random])[:, None]

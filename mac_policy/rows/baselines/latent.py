@@ -137,10 +137,10 @@ class LatentModel(Baseline):
         steps: int | None = None,
         step_generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """The two estimates (B,). A latent-variable model has no paths: `orders` multiplies the number of samples,
-        `steps` is ignored."""
+        """The two estimates (B,), each from `importance_samples` samples of a row. There are no paths: `orders` and
+        `steps` are ignored."""
         x, query, given = self._question(x, query, given)
-        samples = self.importance_samples * check_count("orders", orders)
+        samples = self.importance_samples
         model, ratio = [torch.zeros(len(x), dtype=self._float, device=x.device) for _ in range(2)]
         # One pass holds whole rows with all their samples, up to `rows_per_pass` of them.
         for rows in torch.arange(len(x), device=x.device).split(max(1, self.rows_per_pass // samples)):

@@ -69,6 +69,11 @@ class Columns:
         """The columns that a model has as variables."""
         return tuple(column for column in self.all if column.varies)
 
+    def column(self, name: Name) -> Column:
+        """The column of this name; ValueError if there is none."""
+        _check_name(name, self.names)
+        return self.all[self.names.index(name)]
+
     def place(self, name: Name) -> int:
         """The number of a column's variable; ValueError if there is no such column or it does not vary."""
         _check_name(name, self.names)
@@ -100,7 +105,7 @@ class Columns:
         """As `encode`, of cells that have been read."""
         rows = max((len(each.values) for each in cells.values()), default=0)
         unknown = np.full(rows, np.nan)
-        encoded = {name: self._column(name).encoded(each) for name, each in cells.items()}
+        encoded = {name: self.column(name).encoded(each) for name, each in cells.items()}
         listed = [encoded.get(column.name, unknown) for column in self.variables]
         values = torch.from_numpy(np.stack(listed, 1) if listed else np.empty((rows, 0)))
         missing = values.isnan()
@@ -153,9 +158,6 @@ class Columns:
     def from_json(described: Mapping[str, Any]) -> Columns:
         found = tuple(from_mapping(Column, column, "description of a column") for column in described["columns"])
         return Columns(found, described["form"], described["dtype"])
-
-    def _column(self, name: Name) -> Column:
-        return self.all[self.names.index(name)]
 
 
 def _check_name(name: Name, names: Iterable[Name]) -> None:

@@ -95,6 +95,8 @@ def evaluate(
     said = {key: value for key, value in asdict(settings).items() if not key.startswith(("curve", "rows_per"))}
     of_rows = {"rows": count, "drawn": count < len(rows.test), "sha256": rows.sha256, "note": rows.full_note}
     facts = json.loads(json.dumps({"evaluation": said, "precision": "fp32", **of_rows}))
+    if isinstance(model, LatentModel):
+        facts["samples_a_row"] = settings.importance_samples or model.importance_samples
     queries = evaluation_queries(count, rows.shape, settings)
     if not model.any_query:
         queries = {"joint": queries["joint"]}

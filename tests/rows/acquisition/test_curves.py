@@ -7,8 +7,8 @@ from scipy.stats import ttest_1samp
 
 from mac_policy.rows.acquisition.curves import AcquisitionSettings, error_curves, measured_curves
 from mac_policy.rows.acquisition.experiment import target_mask
-from mac_policy.rows.acquisition.report import results_table
-from mac_policy.rows.acquisition.summary import half_way, number_needed, summarised
+from mac_policy.rows.acquisition.report import paired_table, results_table
+from mac_policy.rows.acquisition.summary import half_way, number_needed, paired_areas, summarised
 from tests.rows.acquisition.test_information_gain import JointGaussian, mask
 
 
@@ -104,6 +104,27 @@ def test_intervals_of_areas_are_students_over_the_splits():
     needed = summarised(of_curves([4.0, 2.0, 0.0], [4.0, 1.0, 0.0], [3.0, 2.0, 0.5]), ("model", "random"))["rmse"]
     for order in needed["orders"].values():
         assert order["needed"]["ci95"][0] < order["needed"]["mean"] < order["needed"]["ci95"][1]
+
+
+def test_areas_of_two_arms_are_compared_pair_by_pair():
+    rng = np.random.default_rng(0)
+    hardness = rng.normal(0, 3, size=(5, 1))  # of the splits, which both arms share
+    first, second = (of_curves(*(rng.normal([9.0, 5.0, 1.0], 0.2, size=(5, 3)) + hardness + 20)) for _ in range(2))
+    orders = ("model", "random")
+    found = paired_areas(first, second, orders)["nll"]["random"]
+    areas = [summarised(arm, orders)["nll"]["orders"]["random"]["area"] for arm in (first, second)]
+    differences = np.subtract(areas[1]["per_seed"], areas[0]["per_seed"])
+    assert found["per_seed"] == pytest.approx(differences)
+    assert found["ci95"] == pytest.approx(ttest_1samp(differences, 0).confidence_interval())
+    assert np.ptp(found["ci95"]) < np.ptp(areas[0]["ci95"]) / 3
+    reverse = paired_areas(second, first, orders)["rmse"]["model"]
+    assert reverse["mean"] == pytest.approx(-paired_areas(first, second, orders)["rmse"]["model"]["mean"])
+    record = {
+        "benchmark": "b",
+        "orders": dict.fromkeys(orders, ""),
+        "paired": {"mac - vae": paired_areas(first, second, orders)},
+    }
+    assert list(paired_table(record).columns[0].cells) == ["mac - vae", ""]
 
 
 def test_a_wrong_target_or_order_is_named():

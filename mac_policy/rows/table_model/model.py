@@ -1,0 +1,248 @@
+"""TableModel: the any-order engine for a table, from an array to a saved model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from torch import Tensor
+
+from mac_policy.common import files
+from mac_policy.common.checks import check_count
+from mac_policy.common.files import CheckpointError
+from mac_policy.common.provenance import versions, write_json
+from mac_policy.common.settings import from_mapping
+from mac_policy.core import AnyOrderModel, Factorization
+from mac_policy.core.heads import Mixed
+from mac_policy.rows.columns import Columns
+from mac_policy.rows.columns.cells import Class, Name
+from mac_policy.rows.table_model.answers import CategoryConditional, NumberConditional, column_conditional
+from mac_policy.rows.table_model.settings import TableSettings
+from mac_policy.rows.table_model.training import ready, train
+from mac_policy.training.streams import stream
+
+SCHEMA = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+KEYS = ("schema", "columns", "settings", "training")
+ROWS = 4096  # rows that are answered at once
+
+
+class TableModel:
+    """An any-order model of a table's rows: p(any columns | any other columns).
+
+    A table is a numpy array, a dictionary of columns or a pandas DataFrame, with numbers and categories (texts, bools,
+    pandas' categories). None and NaN are missing values: they may be anywhere, in training as in queries.
+
+    >>> import numpy as np
+    >>> from mac_policy import TableModel
+    >>> size = np.random.default_rng(0).normal(100, 20, 500)
+    >>> table = {"size": size, "price": 3 * size, "garden": np.where(size > 100, "yes", "no")}
+    >>> model = TableModel(steps=100).fit(table)
+    >>> model.log_prob(table).shape  # log p(size, price, garden) of every row
+    (500,)
+    >>> model.log_prob(table, query=["garden"], given=["price"]).shape
+    (500,)
+    >>> sorted(model.sample({"garden": "yes"}, n_samples=3))
+    ['garden', 'price', 'size']
+    >>> model.conditionals({"price": 330.0})["garden"].probabilities.shape
+    (1, 2)
+
+    kinds: 'real', 'integer', 'categorical' or a list of classes, for columns whose kind is not to be found from the
+    data (`Columns.of`); names: of an array's columns; random_state: seed of all random numbers; verbose: whether `fit`
+    reports its progress; settings: those of `TableSettings`.
+    """
+
+    columns: Columns
+    model: AnyOrderModel
+    factorization: Factorization
+    training: dict[str, Any]
+    """Steps, the step of the best weights and the validation loss of `fit`."""
+
+    def __init__(
+        self,
+        *,
+        kinds: Mapping[Name, str | Sequence[Class]] | None = None,
+        names: Sequence[Name] | None = None,
+        random_state: int = 0,
+        verbose: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.kinds, self.names, self.verbose = kinds, names, verbose
+        self.random_state = check_count("random_state", random_state, 0)
+        self.settings = from_mapping(TableSettings, settings, "settings of a TableModel")
+
+    def fit(self, table: Any) -> TableModel:
+        """Find the columns, and train on the observed values of the rows."""
+        columns = Columns.of(table, self.kinds, self.names)
+        if not columns.variables:
+            raise ValueError("no column of the table has two different values: there is nothing to model")
+        values, missing = columns.encode(table)
+        model, factorization, run = train(
+            columns, values, missing, self.settings, seed=self.random_state, quiet=not self.verbose
+        )
+        self.columns, self.model, self.factorization = columns, model, factorization
+        losses = [(row["validation_loss"], row["step"]) for row in run.rows if "validation_loss" in row]
+        best = min(losses, default=(None, run.step))
+        self.training = {"rows": len(values), "steps": run.step, "validation_loss": best[0], "best_step": best[1]}
+        return self
+
+    # ---- queries ----
+
+    @torch.no_grad()
+    def log_prob(
+        self,
+        table: Any,
+        *,
+        query: Sequence[Name] | None = None,
+        given: Sequence[Name] = (),
+        orders: int = 1,
+    ) -> NDArray[np.float64]:
+        """log p(query | given) of every row (R,), in nats and in the units of the table.
+
+        query, given: names of columns; by default the query is all that is not given. Missing values are left out of
+        both, row by row. Numbers have a density, categories a probability; columns that did not vary in `fit` have no
+        density and are left out. orders: random orders that are averaged, with factorization='uniform'.
+        """
+        values, missing = self._encoded(table)
+        known = self._mask("given", given)
+        asked = ~known if query is None else self._mask("query", query)
+        generator = stream(self.random_state, "paths")
+        found = [
+            self.model.log_prob(
+                x, query=asked & ~hole, given=known & ~hole, factorization=self.factorization, orders=orders,
+                generator=generator,
+            )
+            for x, hole in zip(values.split(ROWS), missing.split(ROWS), strict=True)
+        ]  # fmt: skip
+        units = ((asked & ~missing) * self.columns.log_scales()).sum(1)
+        return np.asarray((torch.cat(found) - units).numpy())
+
+    def sample(self, known: Any = None, n_samples: int = 1, *, random_state: int | None = None) -> Any:
+        """Rows with all that is not known drawn from p(the rest | what is known of the row).
+
+        known: a table that may lack columns and values, such as {"size": 80}; None knows nothing. Each of its rows is
+        returned `n_samples` times, its samples one after another, in the form of the table of `fit`; known values stay
+        as they are.
+        """
+        count = check_count("n_samples", n_samples)
+        values, missing = self._encoded(self._nothing() if known is None else known)
+        generator = stream(self.random_state if random_state is None else random_state, "sample")
+        x, hole = (part.repeat_interleave(count, 0) for part in (values, missing))
+        drawn = [
+            self.model.sample(part, given=~unknown, factorization=self.factorization, generator=generator)
+            for part, unknown in zip(x.split(ROWS), hole.split(ROWS), strict=True)
+        ]
+        return self.columns.decode(torch.cat(drawn))
+
+    @torch.no_grad()
+    def conditionals(self, known: Any = None) -> dict[Name, NumberConditional | CategoryConditional]:
+        """p(column | what is known of the row), for every column that is unknown in a row, as distributions over rows.
+
+        known: as in `sample`. In rows that know the column, its distribution is not defined.
+        """
+        values, missing = self._encoded(self._nothing() if known is None else known)
+        parts = zip(values.split(ROWS), missing.split(ROWS), strict=True)
+        params = torch.cat(
+            [self.model.conditional_params(x, evidence=~hole, factorization=self.factorization) for x, hole in parts]
+        )
+        head = self.model.head
+        found = {}
+        for place, column in enumerate(self.columns.variables):
+            if bool(missing[:, place].any()):
+                own = head.head_of(place) if isinstance(head, Mixed) else head
+                conditional = own(params[:, place, : own.num_params])
+                found[column.name] = column_conditional(column, conditional)
+        return found
+
+    # ---- files ----
+
+    def save(self, folder: str | Path) -> Path:
+        """Write config.json and model.safetensors; `load` needs neither the table nor pickle."""
+        self._check_fitted()
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = {
+            "schema": SCHEMA,
+            "columns": self.columns.as_json(),
+            "settings": asdict(self.settings),
+            "random_state": self.random_state,
+            "training": self.training,
+            "versions": versions(),
+        }
+        files.write_tensors(folder / WEIGHTS, self.model.state_dict())
+        write_json(folder / CONFIG, config)
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> TableModel:
+        """A saved model. CheckpointError names the file that cannot be used."""
+        config = _read_config(Path(folder))
+        try:
+            found = TableModel(random_state=config.get("random_state", 0), **config["settings"])
+            found.columns, found.training = Columns.from_json(config["columns"]), config["training"]
+            with torch.random.fork_rng():
+                model, found.factorization = found.settings.make(found.columns)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from error
+        found.model = _with_weights(ready(model), Path(folder) / WEIGHTS)
+        return found
+
+    # ---- parts ----
+
+    def _encoded(self, table: Any) -> tuple[Tensor, Tensor]:
+        self._check_fitted()
+        return self.columns.encode(table, partial=True)
+
+    def _nothing(self) -> dict[Name, list[None]]:
+        self._check_fitted()
+        return {self.columns.variables[0].name: [None]}
+
+    def _mask(self, what: str, names: Sequence[Name]) -> Tensor:
+        """(N,) bool of the variables with these names; columns that do not vary have none."""
+        if isinstance(names, (str, int)):
+            raise ValueError(f"{what} must be a list of columns, got {names!r}; write {what}=[{names!r}]")
+        mask = torch.zeros(len(self.columns.variables), dtype=torch.bool)
+        for name in names:
+            column = self.columns.column(name)
+            if column.varies:
+                mask[self.columns.place(name)] = True
+        return mask
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model"):
+            raise ValueError("this TableModel is not trained: call fit(table) first, or TableModel.load(folder)")
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{folder} is not the folder of a TableModel: it holds no {CONFIG}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is not JSON: {error}") from error
+    lost = [key for key in KEYS if not isinstance(config, dict) or key not in config]
+    if lost:
+        raise CheckpointError(f"{path} lacks the key {lost[0]!r}: is this the folder of a TableModel?")
+    if config["schema"] != SCHEMA:
+        raise CheckpointError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
+    return config
+
+
+def _with_weights(model: AnyOrderModel, path: Path) -> AnyOrderModel:
+    try:
+        model.load_state_dict(files.read_tensors(path))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path.parent} holds no {path.name}") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is truncated or damaged: {error}") from error
+    except RuntimeError as error:
+        raise CheckpointError(f"{path} does not fit its {CONFIG}: {error}") from error
+    return model

@@ -1,0 +1,251 @@
+"""A model of a table: queries, units, files and errors. Closed forms are in test_closed_form."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from mac_policy import CheckpointError, TableModel
+from mac_policy.core import UntrainedQueryWarning
+
+SMALL = {"steps": 40, "width": 16, "depth": 1, "num_components": 3, "batch_size": 64}
+
+
+def houses(rows=200):
+    rng = np.random.default_rng(0)
+    size = rng.normal(100, 20, rows)
+    table = {
+        "size": size,
+        "price": 3e4 * size + 1e5 * rng.normal(size=rows),
+        "rooms": np.rint(size / 20).astype(np.int64),
+        "garden": np.where(size > 100, "yes", "no").astype(object),
+        "town": np.full(rows, 7.0),
+    }
+    table["price"][::5] = np.nan
+    table["garden"][1::7] = None
+    return table
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TableModel(**SMALL).fit(houses())
+
+
+def test_the_chain_rule_holds_along_the_columns(model):
+    table, names = houses(), ["size", "price", "rooms", "garden"]
+    joint = model.log_prob(table)
+    first = model.log_prob(table, query=names[:2])
+    rest = model.log_prob(table, query=names[2:], given=names[:2])
+    np.testing.assert_allclose(joint, first + rest, rtol=1e-9)
+
+
+def test_missing_values_are_left_out_row_by_row(model):
+    table = houses()
+    whole = model.log_prob(table, query=["price", "garden"], given=["size"])
+    hole = np.isnan(table["price"])
+    only = model.log_prob(table, query=["garden"], given=["size"])
+    np.testing.assert_allclose(whole[hole], only[hole])
+    assert (model.log_prob({"size": [None]}) == 0).all()
+
+
+def test_a_density_is_in_the_units_of_the_table_and_a_category_sums_to_one(model):
+    grid = np.linspace(-20, 220, 4001)
+    density = np.exp(model.log_prob({"size": grid, "garden": ["yes"] * len(grid)}, query=["size"], given=["garden"]))
+    assert abs(density.sum() * (grid[1] - grid[0]) - 1) < 1e-3
+    both = model.log_prob({"garden": ["yes", "no"], "size": [90.0, 90.0]}, query=["garden"], given=["size"])
+    assert abs(np.exp(both).sum() - 1) < 1e-9
+
+
+def test_changing_the_unit_of_a_column_changes_its_density_by_that_factor():
+    table = houses()
+    other = {**table, "size": table["size"] / 1000}
+    first, second = (TableModel(**SMALL).fit(each).log_prob(each) for each in (table, other))
+    np.testing.assert_allclose(second, first + np.log(1000), atol=1e-3)
+
+
+def test_conditionals_are_the_densities_of_single_columns(model):
+    known = {"size": [80.0, 120.0], "rooms": [4, None]}
+    found = model.conditionals(known)
+    assert set(found) == {"price", "rooms", "garden"}
+    price = [3e6, 2e6]
+    expected = model.log_prob({**known, "price": price}, query=["price"], given=["size", "rooms"])
+    np.testing.assert_allclose(found["price"].log_prob(price), expected)
+    expected = model.log_prob({**known, "garden": ["no", "yes"]}, query=["garden"], given=["size", "rooms"])
+    np.testing.assert_allclose(found["garden"].log_prob(["no", "yes"]), expected)
+    np.testing.assert_allclose(found["garden"].probabilities.sum(1), 1)
+    assert found["garden"].mode[0] == found["garden"].classes[int(found["garden"].probabilities[0].argmax())]
+
+
+def test_mean_standard_deviation_and_quantiles_are_those_of_the_density(model):
+    found = model.conditionals({"size": 110.0})["price"]
+    grid = np.linspace(-2e6, 8e6, 40_001)
+    density = np.exp(
+        model.log_prob({"size": np.full(len(grid), 110.0), "price": grid}, query=["price"], given=["size"])
+    )
+    weights = density / density.sum()
+    mean = (weights * grid).sum()
+    assert abs(found.mean[0] - mean) < 1e-4 * abs(mean)
+    assert abs(found.std[0] - np.sqrt((weights * (grid - mean) ** 2).sum())) < 1e-3 * found.std[0]
+    low, high = found.interval(0.8)
+    assert abs(weights[(grid >= low[0]) & (grid <= high[0])].sum() - 0.8) < 1e-3
+    assert found.quantile(0)[0] == -np.inf
+    assert found.quantile(1)[0] == np.inf
+
+
+def test_samples_keep_what_is_known_and_have_the_types_of_the_table(model):
+    drawn = model.sample({"size": [80.0, None], "garden": [None, "yes"]}, n_samples=50)
+    assert list(drawn) == ["size", "price", "rooms", "garden", "town"]
+    np.testing.assert_allclose(drawn["size"][:50], 80.0, rtol=1e-12)
+    assert set(drawn["garden"][50:]) == {"yes"}
+    assert set(drawn["garden"][:50]) <= {"yes", "no"}
+    assert drawn["rooms"].dtype == np.int64
+    assert len(set(drawn["price"])) == 100
+    assert (drawn["town"] == 7).all()
+    assert len(model.sample()["size"]) == 1
+    again = model.sample({"size": [80.0, None], "garden": [None, "yes"]}, n_samples=50)
+    assert np.array_equal(drawn["price"], again["price"])
+    assert not np.array_equal(
+        drawn["price"], model.sample({"size": [80.0, None]}, n_samples=50, random_state=1)["price"]
+    )
+
+
+def test_samples_follow_the_conditionals(model):
+    found, drawn = model.conditionals({"size": 110.0}), model.sample({"size": 110.0}, n_samples=4000)
+    share = (drawn["garden"] == "yes").mean()
+    price = found["price"]
+    assert abs(drawn["price"].mean() - price.mean[0]) < 5 * price.std[0] / np.sqrt(4000)
+    garden = found["garden"]
+    probability = garden.probabilities[0, garden.classes.index("yes")]
+    assert abs(share - probability) < 0.1  # given the price and the rooms too, which are drawn before
+
+
+def test_a_frame_goes_in_and_comes_out():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(houses(), index=np.arange(200) * 3)
+    table["garden"] = table["garden"].astype("category")
+    model = TableModel(**SMALL).fit(table)
+    drawn = model.sample(table)
+    assert (drawn.dtypes == table.dtypes).all()
+    assert not drawn.isna().any().any()
+    assert model.log_prob(table).shape == (200,)
+    assert model.sample({"garden": "yes"}, n_samples=3)["garden"].tolist() == ["yes"] * 3
+
+
+def test_an_array_has_columns_x0_x1_or_names():
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    model = TableModel(**SMALL).fit(rows)
+    assert model.sample({"x1": 0.5}, n_samples=4).shape == (4, 3)
+    named = TableModel(names=["a", "b", "c"], **SMALL).fit(rows)
+    np.testing.assert_array_equal(named.log_prob(rows, query=["b"]), model.log_prob(rows, query=["x1"]))
+
+
+@pytest.mark.parametrize("factorization", ["any", "uniform", "marginal"])
+def test_a_saved_model_answers_the_same(tmp_path, factorization):
+    table = houses()
+    model = TableModel(factorization=factorization, random_state=3, **SMALL).fit(table)
+    again = TableModel.load(model.save(tmp_path / "houses"))
+    assert sorted(path.name for path in (tmp_path / "houses").iterdir()) == ["config.json", "model.safetensors"]
+    np.testing.assert_array_equal(again.log_prob(table), model.log_prob(table))
+    first, second = model.sample(n_samples=5), again.sample(n_samples=5)
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+    assert again.training == model.training
+    assert again.columns == model.columns
+
+
+def test_a_fit_is_repeatable_and_leaves_the_global_generator_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first, second = (TableModel(**SMALL).fit(houses()).log_prob(houses()) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_early_stopping_keeps_the_best_weights():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(120, 4))
+    model = TableModel(steps=800, patience=100, batch_size=64, width=64).fit(table)
+    assert model.training["steps"] < 800
+    assert model.training["best_step"] <= model.training["steps"] - 100
+    without = TableModel(steps=50, validation=0.0, width=16).fit(table)
+    assert without.training == {"rows": 120, "steps": 50, "validation_loss": None, "best_step": 50}
+
+
+def test_a_setting_that_trains_fewer_queries_warns():
+    model = TableModel(factorization="marginal", **SMALL).fit(houses())
+    with pytest.warns(UntrainedQueryWarning, match="query='both'") as caught:
+        model.log_prob(houses(), given=["garden"])
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        full = TableModel(**SMALL).fit(houses())
+        full.log_prob(houses(), given=["garden"])
+        full.sample({"garden": "yes"})
+        full.conditionals({"garden": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda m: m.log_prob(houses(), query=["prize"]), "no column 'prize'.*did you mean 'price'"),
+        (lambda m: m.log_prob(houses(), query="price"), r"query must be a list of columns.*query=\['price'\]"),
+        (lambda m: m.log_prob(houses(), query=["price"], given=["price"]), "must not overlap"),
+        (lambda m: m.sample({"garden": "maybe"}), "'garden' has the class 'maybe'.*'no', 'yes'"),
+        (lambda m: m.sample({"sice": 3.0}), "no column 'sice'.*did you mean 'size'"),
+        (lambda m: m.sample(n_samples=0), "n_samples must be a whole number"),
+        (lambda m: m.conditionals({"size": 1.0})["price"].log_prob([1.0, 2.0]), r"shape \(1,\).*\(2,\)"),
+        (lambda m: TableModel().log_prob(houses()), "call fit"),
+        (lambda m: TableModel(stebs=3), "unknown key in the settings of a TableModel 'stebs'.*'steps'"),
+        (lambda m: TableModel(factorization="all"), "unknown factorization 'all'"),
+        (lambda m: TableModel().fit(np.ones((5, 2))), "no column of the table has two different values"),
+    ],
+)
+def test_a_wrong_question_is_refused(model, ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(model)
+
+
+def test_a_damaged_folder_is_named(tmp_path, model):
+    with pytest.raises(CheckpointError, match="nowhere is not the folder of a TableModel"):
+        TableModel.load(tmp_path / "nowhere")
+    folder = model.save(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    for key, value, message in (("schema", 9, "schema 9"), ("settings", {"width": 17}, "does not fit")):
+        (folder / "config.json").write_text(json.dumps(config | {key: value}))
+        with pytest.raises(CheckpointError, match=message):
+            TableModel.load(folder)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match="not JSON"):
+        TableModel.load(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"123")
+    with pytest.raises(CheckpointError, match="truncated or damaged"):
+        TableModel.load(folder)
+
+
+CORE_ALONE = """
+import builtins, sys
+real, optional = builtins.__import__, {"pandas", "sklearn", "lightning_fabric", "rich", "matplotlib", "hydra", "h5py"}
+def only_core(name, *args, **kwargs):
+    if name.split(".")[0] in optional:
+        raise ModuleNotFoundError(name)
+    return real(name, *args, **kwargs)
+builtins.__import__ = only_core
+import numpy as np
+from mac_policy import TableModel
+table = np.random.default_rng(0).normal(size=(50, 2))
+model = TableModel(steps=5, width=8, depth=1).fit(table)
+model = model.load(model.save(sys.argv[1]))
+model.sample({"x0": 1.0}), model.log_prob(table), model.conditionals({"x0": 1.0})["x1"].mean
+print("done")
+"""
+
+
+def test_the_core_install_is_enough(tmp_path):
+    command = [sys.executable, "-c", CORE_ALONE, str(tmp_path / "m")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "done", done.stderr
