@@ -107,7 +107,7 @@ class MixtureConditional:
 
     def quantile(self, level: float) -> Tensor:
         """The value below which the probability is `level`, by bisection; infinite at levels 0 and 1."""
-        ends = torch.special.ndtri(torch.tensor(level, dtype=self.means.dtype, device=self.means.device))
+        ends: Tensor = torch.special.ndtri(torch.tensor(level, dtype=self.means.dtype, device=self.means.device))
         if not ends.isfinite():
             return ends.expand(self.batch_shape).clone()
         each = self.means + self.log_stds.exp() * ends  # the quantiles of the components: the mixture's lies between
