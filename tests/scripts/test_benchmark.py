@@ -53,6 +53,20 @@ def test_it_leaves_a_table_results_and_curves(user, trained):
     assert load(path.parent / "mac-s0")[1].method == "mac"
 
 
+def test_a_table_of_ones_own_is_compared(user):
+    rows = np.random.default_rng(2).normal(size=(50, 4))
+    (user / "my.csv").write_text("a,b,c,d\n" + "\n".join(",".join(f"{v:.4f}" for v in row) for row in rows))
+    options = ("benchmark=table", "data.path=my.csv", "preset=smoke", "seeds=[0]", "arms=[mac]")
+    code, out, err = run(user, "benchmark.py", *options)
+    assert code == 0, err
+    record = json.loads((user / "runs/benchmark/table-smoke/results.json").read_text())
+    assert record["dataset"]["variables"] == 4
+    assert {"joint", "marginal", "conditional"} <= set(record["arms"]["mac"]["metrics"])
+    code, out, err = run(user, "benchmark.py", "benchmark=table")
+    assert code == 2
+    assert "data.path=... is missing" in err
+
+
 def test_the_same_command_again_trains_nothing_and_a_further_seed_only_itself(user, trained):
     code, out, err = run(user, "benchmark.py", *SMOKE)
     assert code == 0, err

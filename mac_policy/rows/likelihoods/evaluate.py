@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mac_policy.core import UntrainedQueryWarning
 from mac_policy.rows.baselines.latent import LatentModel
 from mac_policy.rows.checkpoint import Kept, read_kept, write_kept
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, Queries, evaluation_queries
@@ -171,15 +173,18 @@ def log_likelihoods(
     starts = range(0, count, CHUNK)
     for chunk in range(fabric.global_rank, len(starts), fabric.world_size):
         here = slice(starts[chunk], min(starts[chunk] + CHUNK, count))
-        found = model.log_prob(
-            row_tensor(rows, index[here]).to(fabric.device),
-            query=queries.query[here].to(fabric.device),
-            given=queries.given[here].to(fabric.device),
-            generator=stream(seed, "orders", chunk),
-            orders=orders,
-            steps=steps or None,
-            step_generator=stream(0, "steps", chunk),
-        )
+        with warnings.catch_warnings():
+            # All arms are compared on the same queries, also on those that an arm is not trained for.
+            warnings.simplefilter("ignore", UntrainedQueryWarning)
+            found = model.log_prob(
+                row_tensor(rows, index[here]).to(fabric.device),
+                query=queries.query[here].to(fabric.device),
+                given=queries.given[here].to(fabric.device),
+                generator=stream(seed, "orders", chunk),
+                orders=orders,
+                steps=steps or None,
+                step_generator=stream(0, "steps", chunk),
+            )
         for name, values in found.items():
             totals[name][here] = values.double().cpu()
     model.train(training)

@@ -22,7 +22,7 @@ MAPPINGS = (
     "data", "network", "path_network", "baselines", "head", "order", "regions", "training", "variation", "evaluation",
 )  # fmt: skip
 KEYS = (*MAPPINGS, "energy_warmup", "seeds")
-DATA_KEYS = ("name", "root", "download", "chunk", "train_rows", "valid_rows", "test_rows")
+DATA_KEYS = ("name", "root", "download", "chunk", "path", "train_rows", "valid_rows", "test_rows")
 
 
 def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -102,8 +102,7 @@ def load_for_seed(data: Mapping[str, Any], seed: int) -> RowSet:
     """Load the rows of `data`. A table without published splits is split by the seed."""
     name = data["name"]
     options: dict[str, Any] = {"split": seed} if name in RANDOM_SPLITS else {}
-    if "chunk" in data:
-        options["chunk"] = data["chunk"]
+    options |= {key: data[key] for key in ("chunk", "path") if key in data}
     rows = load_rows(name, data.get("root"), download=data.get("download", False), **options)
     limits = {split: data.get(f"{split}_rows") for split in ("train", "valid", "test")}
     return rows.limited(**{split: count and check_count(f"{split}_rows", count) for split, count in limits.items()})
@@ -116,7 +115,11 @@ def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
     """
     described = read_config(folder)
     name, trained_on = described["dataset"]["name"], described["dataset"]["sha256"]
-    data = {"name": name, "root": root} | ({"chunk": described["dataset"]["variables"]} if name == "text8" else {})
+    data = {"name": name, "root": root}
+    if name == "text8":
+        data["chunk"] = described["dataset"]["variables"]
+    if name == "table":
+        data["path"] = described["dataset"]["source"]
     rows = load_for_seed(data, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
     if rows.sha256 != trained_on:
         raise ValueError(

@@ -14,6 +14,7 @@ from mac_policy.common.checks import check_choice
 from mac_policy.rows.sets import digits, images
 from mac_policy.rows.sets.folders import FOLDERS, load_folder
 from mac_policy.rows.sets.formats import read_pickle
+from mac_policy.rows.sets.own import load_own
 from mac_policy.rows.sets.published import sole_file
 from mac_policy.rows.sets.row_set import RowSet, hold_out
 from mac_policy.rows.sets.tables import TABLES, load_table
@@ -30,8 +31,9 @@ SETS: dict[str, Callable[..., RowSet]] = {
     **{name: partial(load_folder, name) for name in FOLDERS},
     **{name: partial(load_table, name) for name in TABLES},
     **{name: partial(load_uci, name) for name in UCI_SHAPES},
+    "table": load_own,
 }
-RANDOM_SPLITS = tuple(UCI_SHAPES)  # data sets with the option `split`, the number of a random split
+RANDOM_SPLITS = (*UCI_SHAPES, "table")  # data sets with the option `split`, the number of a random split
 
 
 def load_rows(
@@ -43,16 +45,19 @@ def load_rows(
 ) -> RowSet:
     """Load a benchmark data set. root: the folder that is searched instead of $MAC_DATA and the cache.
 
-    options: chunk (text8): characters per row; split (UCI tables): number of the random split.
+    options: chunk (text8): characters per row; split (UCI tables, table): number of the random split; path (table): the
+    csv or npy file.
 
     >>> load_rows("text8", chunk=64).shape  # doctest: +SKIP
     (64,)
     """
     load = SETS[check_choice("data set", name, SETS)]
-    taken = ("chunk",) if name == "text8" else ("split",) if name in RANDOM_SPLITS else ()
+    taken = {"text8": ("chunk",), "table": ("path", "split")}.get(name, ("split",) if name in RANDOM_SPLITS else ())
     for option in options:
         if option not in taken:
             raise ValueError(f"{name} takes no option {option!r}; it takes {', '.join(taken) or 'none'}")
+    if name == "table" and "path" not in options:
+        raise ValueError("data.path=... is missing: the csv or npy file of the table")
     return load(root, download=download, **options)
 
 

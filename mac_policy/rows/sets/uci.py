@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.download import Download
@@ -50,13 +51,21 @@ def load_uci(
             "it is truncated or another table"
         )
     (values,), note = drop_constant((values,))  # over the whole table, so that every split has the same variables
+    train, valid, test = random_split(values, split, name)
+    note = "; ".join(filter(None, (f"split {split}", note)))
+    return RowSet(name, train, valid, test, (train.shape[1],), None, str(path), files_sha256([path]), note)
+
+
+def random_split(
+    values: NDArray[np.float64], split: int, name: str
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Training, validation and test rows in float32, of a numbered split, standardised by the training rows."""
     order = np.random.default_rng([split, *name.encode()]).permutation(len(values))
     held = max(1, len(values) // 10)
     train, valid, test = (values[rows] for rows in np.split(order, [len(values) - 2 * held, len(values) - held]))
     scaling = Scaling.of(train)
-    train32, valid32, test32 = (scaling(rows).astype(np.float32) for rows in (train, valid, test))
-    note = "; ".join(filter(None, (f"split {split}", note)))
-    return RowSet(name, train32, valid32, test32, (train32.shape[1],), None, str(path), files_sha256([path]), note)
+    first, second, third = (scaling(rows).astype(np.float32) for rows in (train, valid, test))
+    return first, second, third
 
 
 def read_numbers(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

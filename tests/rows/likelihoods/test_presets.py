@@ -24,6 +24,7 @@ SHAPES = {
     "cifar10": (3, 32, 32), "imagenet32": (3, 32, 32), "celeba64": (3, 64, 64), "imagenet64": (3, 64, 64),
     **{name: (table.columns,) for name, table in TABLES.items()},
     **{name: (shape[1],) for name, shape in UCI_SHAPES.items()},
+    "table": (5,),
 }  # fmt: skip
 LEVELS = {
     "text8": 27, "mnist": 256, "fashion-mnist": 256, "binarized_mnist": 2, "cifar10": 256, "imagenet32": 256,
@@ -48,7 +49,7 @@ def test_every_preset_describes_a_comparison_whose_models_can_be_built(tmp_path,
         assert build(spec).num_variables == spec.num_variables
     if "path" in comparison.networks and preset == "smoke":
         build(ModelSpec("mac-path", spec.shape, spec.levels, comparison.networks["path"], spec.head))
-    assert comparison.random_splits == (name in UCI_SHAPES)
+    assert comparison.random_splits == (name in (*UCI_SHAPES, "table"))
 
 
 def test_the_papers_sizes_are_those_of_its_appendix(tmp_path):

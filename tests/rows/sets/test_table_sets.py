@@ -273,7 +273,7 @@ def test_a_wrong_table_is_refused(tmp_path, change, message):
 # ---- by name ----
 
 
-@pytest.mark.parametrize("name", [name for name in SETS if name not in FOLDERS])  # folders: test_image_folders.py
+@pytest.mark.parametrize("name", [name for name in SETS if name not in (*FOLDERS, "table")])
 def test_an_absent_set_says_where_it_is_published_and_what_to_do(tmp_path, monkeypatch, name):
     monkeypatch.setenv("MAC_CACHE", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match="How to get it") as error:

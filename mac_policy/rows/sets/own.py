@@ -1,0 +1,94 @@
+"""A table of the user's own, in a file: `benchmark=table data.path=my.csv`."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mac_policy.common.checks import check_count
+from mac_policy.rows.columns import Columns
+from mac_policy.rows.columns.cells import Name
+from mac_policy.rows.sets.row_set import RowSet, files_sha256
+from mac_policy.rows.sets.scaling import drop_constant
+from mac_policy.rows.sets.uci import random_split
+
+FEWEST = 20  # rows, of which two are test rows
+MISSING = ("", "na", "nan", "null", "none", "?")
+
+
+def load_own(root: Any = None, *, path: str | Path, split: int = 0, download: bool = False) -> RowSet:
+    """The complete rows of a csv or npy file of numbers as float32, in random split `split` of 80 / 10 / 10 %.
+
+    Likelihoods are those of numbers: a column of texts raises a ValueError. Rows with missing values and columns with a
+    single value are left out, which the note says.
+    """
+    check_count("split", split, 0)
+    path = Path(path)
+    _, values = read_numbers(path)
+    complete = ~np.isnan(values).any(1)
+    if complete.sum() < FEWEST:
+        raise ValueError(f"{path} has {complete.sum()} rows without missing values: at least {FEWEST} are needed")
+    (kept,), constant = drop_constant((values[complete],))
+    train, valid, test = random_split(kept, split, path.name)
+    dropped = int((~complete).sum())
+    note = [f"split {split}", f"{dropped:,} rows with missing values left out" if dropped else "", constant]
+    shape, digest = (train.shape[1],), files_sha256([path])
+    return RowSet("table", train, valid, test, shape, None, str(path), digest, "; ".join(filter(None, note)))
+
+
+def read_numbers(path: Path) -> tuple[list[Name], NDArray[np.float64]]:
+    """Names and values (R, C) of the columns of a csv file, whose first line may name them, or of an npy file."""
+    if not path.is_file():
+        raise ValueError(f"data.path={path}: there is no such file")
+    try:
+        table = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _read_csv(path)
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    columns = Columns.of(table, find_integers=False)
+    texts = [column.name for column in columns.all if column.is_categorical]
+    if texts:
+        raise ValueError(
+            f"{path}: the columns {texts} hold categories; the arms of this benchmark are densities of numbers. Leave "
+            "these columns out, or model the table by mac_policy.TableModel"
+        )
+    cells = columns.read(table)
+    return columns.names, np.stack([cells[name].values for name in columns.names], 1)
+
+
+def _read_csv(path: Path) -> dict[str, list[Any]]:
+    with path.open(newline="") as file:
+        lines = [line for line in csv.reader(file) if line]
+    if len(lines) < 2:
+        raise ValueError(f"{path} has {len(lines)} lines: a line of names and rows are expected")
+    header = lines[0] if any(_number(cell) is None for cell in lines[0] if not _is_missing(cell)) else None
+    names = [f"x{place}" for place in range(len(lines[0]))] if header is None else [name.strip() for name in header]
+    rows = lines if header is None else lines[1:]
+    for number, row in enumerate(rows, 1 if header is None else 2):
+        if len(row) != len(names):
+            raise ValueError(f"{path} line {number} has {len(row)} cells, the first line {len(names)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path}: each column needs a name of its own, got {names}")
+    return {name: _column([row[place] for row in rows]) for place, name in enumerate(names)}
+
+
+def _column(texts: list[str]) -> list[Any]:
+    """Numbers where all cells are numbers or missing, otherwise texts; None where a cell is missing."""
+    cells = [None if _is_missing(text) else text.strip() for text in texts]
+    numbers = [None if cell is None else _number(cell) for cell in cells]
+    whole = all((number is None) == (cell is None) for number, cell in zip(numbers, cells, strict=True))
+    return numbers if whole else cells
+
+
+def _is_missing(text: str) -> bool:
+    return text.strip().lower() in MISSING
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
