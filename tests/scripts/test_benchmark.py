@@ -62,7 +62,7 @@ def test_a_table_of_ones_own_is_compared(user):
     record = json.loads((user / "runs/benchmark/table-smoke/results.json").read_text())
     assert record["dataset"]["variables"] == 4
     assert {"joint", "marginal", "conditional"} <= set(record["arms"]["mac"]["metrics"])
-    code, out, err = run(user, "benchmark.py", "benchmark=table")
+    code, _, err = run(user, "benchmark.py", "benchmark=table")
     assert code == 2
     assert "data.path=... is missing" in err
 
