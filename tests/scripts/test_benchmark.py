@@ -57,7 +57,7 @@ def test_a_table_of_ones_own_is_compared(user):
     rows = np.random.default_rng(2).normal(size=(50, 4))
     (user / "my.csv").write_text("a,b,c,d\n" + "\n".join(",".join(f"{v:.4f}" for v in row) for row in rows))
     options = ("benchmark=table", "data.path=my.csv", "preset=smoke", "seeds=[0]", "arms=[mac]")
-    code, out, err = run(user, "benchmark.py", *options)
+    code, _, err = run(user, "benchmark.py", *options)
     assert code == 0, err
     record = json.loads((user / "runs/benchmark/table-smoke/results.json").read_text())
     assert record["dataset"]["variables"] == 4
