@@ -1,0 +1,1 @@
+"""The comparison of imputers: tables, hidden cells, imputers, errors."""
