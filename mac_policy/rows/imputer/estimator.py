@@ -63,7 +63,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         on the canonical path, so that likelihoods and samples need no average over orders; patterns off that path are
         imputed less accurately.
     members : networks of the ensemble. Each holds out rows of its own.
-    steps, patience : most steps of the training, and steps without a better validation loss after which it stops.
+    steps, patience : most steps of the training, and steps without a gain in the validation loss after which it stops.
     batch_size, learning_rate : rows of a step, of all members together; of the optimiser.
     width, depth : size of a network; num_components : number of Gaussians in the mixture of each conditional.
     dropout, noise : regularisation for small tables; `noise` is in standard deviations of a column.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ SEEDS = 2**32
 QUESTIONS = 512  # for each member at a validation, the same ones each time
 FIRST_VALIDATION = 20  # steps
 SPACING = 1.1  # ratio between the steps of successive validations
-LONGER = 1.3  # the training goes on until this many times the step of the best validation, at least
-LEAST_GAIN = 1e-3  # of the loss, in nats a variable, that counts as better
+LONGER = 1.3  # the training goes on until this many times the step of the last gain, at least
+LEAST_GAIN = 1e-3  # fall of the loss, in nats a variable, that counts as a gain
 
 _GLOBAL_STATE = threading.Lock()
 """Held while torch's global generator, which layers draw from, is in use: fits in several threads run one by one."""
@@ -114,7 +115,7 @@ class TableLoop(Loop[AnyOrderRows]):
     ) -> None:
         self.table, self.parts = rows, parts
         self.patience, self.rows_each = settings.patience, settings.rows_each
-        self.best_step, self.next_validation = 0, FIRST_VALIDATION
+        self.gain_step, self.gained, self.next_validation = 0, math.inf, FIRST_VALIDATION
         super().__init__(
             model,
             len(rows),
@@ -146,7 +147,8 @@ class TableLoop(Loop[AnyOrderRows]):
 
     def keep_best(self) -> None:
         super().keep_best()
-        self.best_step = self.step
+        if self.best < self.gained - LEAST_GAIN:
+            self.gain_step, self.gained = self.step, self.best
 
     def is_due(self) -> bool:
         if self.step < self.next_validation:
@@ -157,7 +159,7 @@ class TableLoop(Loop[AnyOrderRows]):
     def has_stalled(self) -> bool:
         if self.questions is None:
             return False
-        return self.step >= max(self.best_step + self.patience, round(LONGER * self.best_step))
+        return self.step >= max(self.gain_step + self.patience, round(LONGER * self.gain_step))
 
     def _questions(self) -> tuple[Any, ...] | None:
         held_out = [held for _, held in self.parts]
