@@ -2,9 +2,10 @@
 
     python benchmarks/coverage.py --task kitchen-complete --source human --preset few --folds 5
 
-Each fold trains on the other episodes, of which the run itself holds a share out to fit the spreads to
-(training.validation). Then every dim of each step of the fold's own episodes is asked for, given the dims before it,
-with nothing commanded and with random subsets held. "as trained" has no fitted spreads.
+Each fold trains on the other episodes and fits the spreads to what the run itself leaves out. Then every dim of each
+step of the fold's own episodes is asked for, given the dims before it, with nothing commanded and with random subsets
+held. "as trained" is the acting network, "fitted" the policy's densities, which with mac.honest_steps do not depend on
+how long the acting network is trained.
 """
 
 import argparse
@@ -79,10 +80,11 @@ def main() -> None:
     parser.add_argument("--preset", default="few")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--only", type=int, nargs="*", help="folds to train, for two processes")
+    parser.add_argument("--options", nargs="*", default=[], help="of train_policy.py, for instance training.steps=100")
     parser.add_argument("--runs", type=Path, default=Path("runs/coverage"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    config = compose(COMMAND, [f"task={options.task}", f"preset={options.preset}", "policy=mac"])
+    config = compose(COMMAND, [f"task={options.task}", f"preset={options.preset}", "policy=mac", *options.options])
     task = TASKS.find(options.task)
     demos = task.load_demonstrations(source=options.source)
     observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)

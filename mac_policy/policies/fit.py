@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies import checkpoint
+from mac_policy.policies.data import Batch, TrainingData
+from mac_policy.policies.honest import cross_fit
+from mac_policy.policies.mac import MAC
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.recovery import Recovery
@@ -28,36 +30,6 @@ from mac_policy.training.streams import stream
 
 CALIBRATION, CURVE = "calibration.json", "curve.png"
 HELD_OUT_ROWS = 2048  # measured in a validation
-
-
-class Batch(NamedTuple):
-    """What a policy's `forward` takes, before its draws."""
-
-    observations: Tensor  # (B, history, obs)
-    targets: Tensor  # (B, horizon, act), as `Variables.targets` returns them
-    inside: Tensor  # (B, horizon) False beyond an episode's end
-
-
-class TrainingData(NamedTuple):
-    """Flat rows and the windows into them."""
-
-    observations: Tensor  # (S, obs)
-    targets: Tensor  # (S, act), as `Variables.targets` returns them
-    history: Tensor  # (S, history) rows
-    horizon: Tensor  # (S, horizon) rows
-    inside: Tensor  # (S, horizon)
-
-    @staticmethod
-    def of(demos: Demonstrations, policy: Policy, device: torch.device) -> TrainingData:
-        windows = demos.windows(policy.settings.history, policy.settings.horizon)
-        targets = policy.variables.targets(demos.observations, demos.actions)
-        arrays = (demos.observations, targets, windows.history, windows.horizon, windows.inside)
-        return TrainingData(*(torch.from_numpy(array).to(device) for array in arrays))
-
-    def batch(self, rows: Tensor) -> Batch:
-        """The windows of the given rows (B,)."""
-        ahead = self.horizon[rows]
-        return Batch(self.observations[self.history[rows]], self.targets[ahead], self.inside[rows])
 
 
 class TrainResult(NamedTuple):
@@ -129,6 +101,7 @@ class Trainer(Run[Policy]):
             fabric=fabric,
             quiet=quiet,
         )
+        self.demos = train_demos
         self.data = TrainingData.of(train_demos, policy, fabric.device)
         self.held_out: Batch | None = None
         if held_out is not None:
@@ -171,8 +144,11 @@ class Trainer(Run[Policy]):
         return {f"coverage{percent}": shares for percent, shares in covered.items()}
 
     def complete(self) -> None:
-        if self.held_out is not None:
-            self.average.calibrate(*self.held_out)
+        policy = self.average
+        if isinstance(policy, MAC) and policy.settings.honest_steps:
+            cross_fit(policy, self.demos, self.settings, self.seed, self.fabric)
+        elif self.held_out is not None:
+            policy.calibrate(*self.held_out)
 
     def write_more(self) -> None:
         shares = self._coverage(self.held_out) if self.held_out is not None else {}

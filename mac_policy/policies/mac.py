@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -26,6 +27,11 @@ from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
 
+if TYPE_CHECKING:
+    from mac_policy.policies.data import Batch
+
+PLANS_KEPT = 0.99
+"""Share of the steps of a demonstration in which its own next steps do not end a plan."""
 PLAN_MARGIN = 5.0
 """Nats by which a plan may make a command less likely, where no rows were held out to fit it."""
 
@@ -52,6 +58,10 @@ class MAC(Policy):
         network = settings.make_network(self.head, len(self.variables), settings.history * self.observation_dim)
         self.model = AnyOrderModel(network, self.head, validate=False)
         self.widened = Widened(self.head, len(self.variables))
+        if settings.honest_steps:
+            size = settings.history * self.observation_dim
+            network = settings.make_network(self.head, len(self.variables), size).requires_grad_(False)
+            self.honest_network = network
         self._honest = (AnyOrderModel(network, self.widened, validate=False),)  # shares its modules: not one itself
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self._dims: list[int] = self.variables.order.tolist()
@@ -99,18 +109,39 @@ class MAC(Policy):
 
     @property
     def honest(self) -> AnyOrderModel:
-        """The model with spreads that are fitted to rows it was not trained on: all densities come from it."""
+        """The model of all densities: its spreads are fitted to rows that were not trained on, and its network is that
+        of the acting model, or one that stopped early (`honest_steps`)."""
         return self._honest[0]
 
     @torch.no_grad()
     def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor) -> None:
         """Fit the spreads of the honest model, and by how much a plan may make a command less likely."""
-        x, context, frame = self._read(observations, targets)
-        base, asked = self._answers(self.model, x, context, frame, inside)
-        groups = torch.arange(len(self.variables), device=x.device)
-        self.widened.fit(base, x.repeat(len(asked) // len(x), 1), asked, groups)
+        from mac_policy.policies.data import Batch  # which imports policies
+
+        self.calibrate_on([(self, Batch(observations, targets, inside))])
+
+    @torch.no_grad()
+    def calibrate_on(self, answers: Sequence[tuple[MAC, Batch]]) -> None:
+        """As `calibrate`, with the answers of several policies, each for rows that it was not trained on."""
+        found, values, asked, lost = [], [], [], []
+        for policy, batch in answers:
+            x, context, frame = policy._read(batch.observations, batch.targets)
+            base, wanted = policy._answers(policy.honest_base, x, context, frame, batch.inside)
+            found.append(base)
+            asked.append(wanted)
+            values.append(x.repeat(len(wanted) // len(x), 1))
+        parts = (torch.cat([getattr(base, name) for base in found]) for name in ("log_weights", "means", "log_stds"))
+        self.widened.fit(MixtureConditional(*parts), torch.cat(values), torch.cat(asked))
         if self.follows_plans:
-            self.plan_margin.fill_(self._fitted_margin(x, context, frame, inside))
+            for policy, batch in answers:
+                policy.widened.load_state_dict(self.widened.state_dict())
+                lost.append(policy._lost_by_own_plans(batch))
+            self.plan_margin.fill_(torch.cat(lost).double().quantile(PLANS_KEPT).clamp(min=0.0))
+
+    @property
+    def honest_base(self) -> AnyOrderModel:
+        """The honest model before its spreads are corrected."""
+        return AnyOrderModel(self.honest.network, self.head, validate=False)
 
     def _read(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Frame | None]:
         """Values (B, variables), context (B, C) and frame of windows as training gives them."""
@@ -198,9 +229,8 @@ class MAC(Policy):
             planned[:, : self.action_dim] = False
             values = torch.where(planned, later, values)
             is_quick = self._is_quick(len(seen)) and self.settings.decode != "best"
-            encoded = self.model.network.encode(context) if is_quick else None
-            if encoded is not None and quick_trunk.suits(self.model.network):
-                filled, lost = self._follow_one(values, commanded, planned, encoded, frame, request)
+            if is_quick and quick_trunk.suits(self.model.network):
+                filled, lost = self._follow_one(values, commanded, planned, context, frame, request)
             else:
                 filled = self._filled(context, values, commanded | planned, request, frame, 1)
                 lost = self._lost_by_plan(values, commanded, planned, context, frame)
@@ -212,26 +242,20 @@ class MAC(Policy):
         x: Tensor,
         commanded: Tensor,
         planned: Tensor,
-        encoded: Tensor,
+        context: Tensor,
         frame: Frame | None,
         request: Request,
     ) -> tuple[Tensor, Tensor]:
-        """The quick form of `_filled` and `_lost_by_plan` for one row: a reader that sees the plan and one that does
-        not are asked for the commanded dims, and the first goes on with the others."""
-        network, values = cast(TrunkQuery, self.model.network), x[0].tolist()
+        """The quick form of `_filled` and `_lost_by_plan` for one row."""
+        honest = cast(TrunkQuery, self.honest.network)
         dims = [dim for dim in self._dims[: self.action_dim] if commanded[0, dim]]
-        readers = [quick_trunk.Query(network, encoded) for _ in range(2)]
-        quick_trunk.see_given(readers[1], values, planned[0].tolist())
-        without, following = (
-            quick_trunk.log_density_one(reader, self.head, self.widened, x[0].numpy(), dims, frame)
-            for reader in readers
-        )
-        how, noise = self._how(1, request)
-        path = decoding.Path(self._dims[: self.action_dim], *self.variables.bounds())
-        filled = quick_trunk.fill_one(
-            readers[1], self.head, x, commanded | planned, path, how, noise, frame, has_seen=True
-        )
-        return torch.from_numpy(filled)[None], torch.tensor([without - following])
+        encoded, densities = honest.trunk(context), []
+        for plan in (torch.zeros_like(planned), planned):
+            reader = quick_trunk.Query(honest, encoded)
+            quick_trunk.see_given(reader, x[0].tolist(), plan[0].tolist())
+            densities.append(quick_trunk.log_density_one(reader, self.head, self.widened, x[0].numpy(), dims, frame))
+        filled = self._filled(context, x, commanded | planned, request, frame, 1)
+        return filled, torch.tensor([densities[0] - densities[1]])
 
     def _lost_by_plan(
         self, x: Tensor, commanded: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
@@ -248,15 +272,15 @@ class MAC(Policy):
         )
         return found[:n] - found[n:]
 
-    def _fitted_margin(self, x: Tensor, context: Tensor, frame: Frame | None, inside: Tensor) -> float:
-        """What a plan costs the command of the very demonstration in 99 of 100 of its steps, at most."""
-        generator = torch.Generator().manual_seed(0)
+    def _lost_by_own_plans(self, batch: Batch) -> Tensor:
+        """(B,): what the demonstrations' own next steps, as a plan, cost their present step as a command."""
+        x, context, frame = self._read(batch.observations, batch.targets)
+        inside, generator = batch.inside, torch.Generator().manual_seed(0)
         masks = operator_masks(self.action_dim, self.settings.horizon, self.settings.subsets, 1.0)
         drawn = masks.sample(len(x), generator).to(x.device)
         labels = inside[..., None].expand(*inside.shape, self.action_dim).flatten(1) > 0
         first = torch.arange(len(self.variables), device=x.device) < self.action_dim
-        lost = self._lost_by_plan(x, drawn & first, drawn & ~first & labels, context, frame)
-        return float(lost.double().quantile(0.99).clamp(min=0.0))
+        return self._lost_by_plan(x, drawn & first, drawn & ~first & labels, context, frame)
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""

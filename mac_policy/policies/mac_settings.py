@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
-from mac_policy.common.settings import Count, NonNegative, Share, choice
+from mac_policy.common.checks import check_range
+from mac_policy.common.settings import Count, Natural, NonNegative, Share, choice
 from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.networks import MLP, Network, PathTransformer, TrunkQuery
 from mac_policy.policies.decoding import Decode
@@ -56,6 +58,9 @@ class MACSettings(PolicySettings):
         deviation from U(0, this)
     plans: share of the training rows with an operator in which the next steps of a chunk are evidence, too: a command
         during a chunk then changes the present step alone, and the plan is kept while it agrees with the command
+    honest_steps, honest_folds: training steps of a second network that stops early, whose densities are the policy's,
+        and the parts of the episodes by which its spreads are fitted; for few demonstrations, which the acting network
+        learns by heart (0 steps: the acting network's densities, its spreads fitted to the held-out episodes)
     masks_per_row: questions for each training row; the trunk reads its observation once for all of them
     decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
     temperature: of samples
@@ -82,6 +87,8 @@ class MACSettings(PolicySettings):
     order: tuple[int, ...] = ()
     evidence_noise: NonNegative = 0.5
     plans: Share = 0.0
+    honest_steps: Natural = 0
+    honest_folds: Annotated[int, partial(check_range, low=2)] = 3
     masks_per_row: Count = 4
     decode: Decode = "mode"
     temperature: NonNegative = 1.0

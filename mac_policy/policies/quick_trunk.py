@@ -107,19 +107,14 @@ def fill_one(
     how: How,
     noise: Tensor | None,
     frame: Frame | None = None,
-    has_seen: bool = False,
 ) -> Array:
-    """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`.
-
-    has_seen: whether the reader has seen what is given
-    """
+    """(N,) values of one row with what is not given chosen along the path; arguments as of `decoding.fill`."""
     x, seen = values[0].tolist(), given[0].tolist()
     low, high = path.low.tolist(), path.high.tolist()
     kicks = None if noise is None else noise[0].numpy()
     spread = as_array(head.spread)
     places = None if frame is None else list(zip(frame.scale.tolist(), frame.shift[0].tolist(), strict=True))
-    if not has_seen:
-        see_given(reader, x, seen)
+    see_given(reader, x, seen)
     for variable in path.dims:
         if seen[variable]:
             continue

@@ -10,8 +10,9 @@ from mac_policy.training.settings import TrainSettings
 
 def make_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
     """Adam or AdamW. Weight decay applies to matrices alone, not to biases and gains."""
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
+    learned = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in learned if p.ndim > 1]
+    others = [p for p in learned if p.ndim <= 1]
     groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
     made = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
     return made(groups, lr=settings.learning_rate, fused=True)

@@ -42,11 +42,10 @@ class Widened(RealHead):
     def moved(self, params: Tensor, shift: Tensor, scale: Tensor, variables: Tensor | int | None = None) -> Tensor:
         return self._head[0].moved(params, shift, scale, variables)
 
-    def fit(self, conditional: MixtureConditional, x: Tensor, asked: Tensor, groups: Tensor) -> None:
-        """Fit the factors to values x (B, N), where `asked` (B, N), by maximum likelihood. Variables of one group
-        (N,) long share their factors."""
-        number = int(groups.max()) + 1
-        which = groups.expand_as(x)[asked]
+    def fit(self, conditional: MixtureConditional, x: Tensor, asked: Tensor) -> None:
+        """Fit the factors to values x (B, N), where `asked` (B, N), by maximum likelihood."""
+        number = x.shape[1]
+        which = torch.arange(number, device=x.device).expand_as(x)[asked]
         base = MixtureConditional(conditional.log_weights[asked], conditional.means[asked], conditional.log_stds[asked])
         start = torch.tensor([[0.0], [1.0], [-1.0]], device=x.device).repeat(1, number)
         with torch.inference_mode(False), torch.enable_grad():
@@ -62,7 +61,7 @@ class Widened(RealHead):
 
             optimizer.step(closure)
         for name, fitted in zip(("log_narrow", "log_wide", "logit_share"), own.detach(), strict=True):
-            getattr(self, name).copy_(fitted[groups])
+            getattr(self, name).copy_(fitted)
 
 
 def widened(base: MixtureConditional, log_narrow: Tensor, log_wide: Tensor, logit_share: Tensor) -> MixtureConditional:

@@ -1,0 +1,93 @@
+"""Densities of episodes that were not trained on."""
+
+import numpy as np
+import pytest
+import torch
+
+from mac_policy import Demonstrations, Episode, load_policy, train
+from mac_policy.core.heads import GaussianMixture
+from mac_policy.core.heads.widened import Widened, widened
+from mac_policy.policies.data import TrainingData
+from mac_policy.policies.honest import folds
+from mac_policy.policies.registry import make_policy
+from tests.policies.conftest import OBSERVATION, SMALL, SPACES
+from tests.training.helpers import quickly, same
+
+SETTINGS = SMALL["mac"] | {"width": 32, "min_log_std": -4.0, "alone": 0.5, "masks_per_row": 2, "evidence_noise": 0.0}
+
+
+def noisy(episodes, seed=0, steps=20):
+    """Episodes whose actions are a line of the observation and noise of standard deviation 0.2, 0.4 and 0.1."""
+    rng, made = np.random.default_rng(seed), []
+    for _ in range(episodes):
+        seen = rng.normal(0, 1, (steps + 1, OBSERVATION))
+        mean = np.stack([0.2 * seen[:-1, 0], 0.4 * seen[:-1, 1], 0.25 + 0.05 * seen[:-1, 2]], 1)
+        acted = np.clip(mean + rng.normal(0, [0.2, 0.4, 0.1], mean.shape), SPACES.action.low, SPACES.action.high)
+        zeros, no = np.zeros(steps, np.float32), np.zeros(steps, bool)
+        made.append(Episode(seen.astype(np.float32), acted.astype(np.float32), zeros, no, no))
+    return Demonstrations.of(made, name="noisy", kind="scripted")
+
+
+def coverage(policy, demos, model=None):
+    """The mean share of the present step's values inside the central 90%."""
+    batch = TrainingData.of(demos, policy, torch.device("cpu")).batch(torch.arange(demos.steps))
+    return float(np.mean(policy.coverage(*batch)[90]))
+
+
+def fitted(tmp_path, **settings):
+    policy = make_policy("mac", SPACES, SETTINGS | settings, seed=0)
+    return train(policy, noisy(8), quickly(steps=400, validation=0.25), tmp_path, seed=0, quiet=True).policy
+
+
+def test_densities_that_stop_early_are_honest_where_those_of_the_acting_network_are_not(tmp_path):
+    policy, fresh = fitted(tmp_path, honest_steps=40), noisy(40, seed=1)
+    honest = coverage(policy, fresh)
+    policy._honest = (type(policy.model)(policy.model.network, policy.head, validate=False),)
+    assert coverage(policy, fresh) < 0.84  # learned by heart
+    assert honest == pytest.approx(0.9, abs=0.04)
+
+
+def test_the_acting_network_does_not_depend_on_the_honest_one(tmp_path):
+    with_it, without = (fitted(tmp_path / str(steps), honest_steps=steps) for steps in (20, 0))
+    for name, value in without.model.state_dict().items():
+        torch.testing.assert_close(with_it.model.state_dict()[name], value, rtol=0, atol=0)
+
+
+def test_a_policy_with_two_networks_is_stored_and_trained_alike_twice(tmp_path):
+    first, second = (fitted(tmp_path / name, honest_steps=20) for name in "ab")
+    assert same(first, second)
+    loaded, (seen, acted) = load_policy(tmp_path / "a"), (np.ones((3, OBSERVATION), np.float32), np.full((3, 3), 0.2))
+    np.testing.assert_array_equal(loaded.log_prob(seen, acted), first.log_prob(seen, acted))
+
+
+def test_folds_leave_every_episode_out_once():
+    demos = noisy(7)
+    found = folds(demos, 3, seed=0)
+    assert sorted(len(out) for _, out in found) == [2, 2, 3]
+    assert all(len(rest) + len(out) == 7 for rest, out in found)
+    left = {episode.actions.tobytes() for _, out in found for episode in out.episodes}
+    assert left == {episode.actions.tobytes() for episode in demos.episodes}
+    assert len(folds(noisy(2), 3, seed=0)) == 2
+
+
+def test_spreads_are_widened_to_the_values_they_are_fitted_to():
+    """A mixture that says 1 where 3 is true for one variable, and 0.5 for another."""
+    head, generator = Widened(GaussianMixture(1), 2), torch.Generator().manual_seed(0)
+    x = torch.randn(4000, 2, generator=generator) * torch.tensor([3.0, 0.5])
+    base = GaussianMixture(1)(torch.zeros(4000, 2, 3))
+    head.fit(base, x, torch.ones_like(x, dtype=torch.bool))
+    found = head(torch.zeros(1, 2, 3))
+    variance = (found.log_weights.exp() * found.log_stds.mul(2).exp()).sum(-1)
+    torch.testing.assert_close(variance.sqrt()[0], torch.tensor([3.0, 0.5]), rtol=0.05, atol=0)
+
+
+def test_a_widened_density_integrates_to_one_and_is_the_same_before_it_is_fitted():
+    head = GaussianMixture(3)
+    base = head(torch.randn(1, 9, generator=torch.Generator().manual_seed(0)))
+    x = torch.linspace(-60, 60, 120001)[None]
+    for factors in ((0.0, 0.0, 0.0), (-0.5, 1.2, 0.3)):
+        found = widened(base, *(torch.tensor([factor]) for factor in factors))
+        mass = found.log_prob_grid(x).exp().sum() * float(x[0, 1] - x[0, 0])
+        assert float(mass) == pytest.approx(1.0, abs=1e-3)
+    same_law = widened(base, *(torch.zeros(1) for _ in range(3)))
+    torch.testing.assert_close(same_law.log_prob_grid(x), base.log_prob_grid(x))
