@@ -23,9 +23,10 @@ from mac_policy.core import AnyOrderModel, Factorization
 from mac_policy.core.heads import Mixed
 from mac_policy.rows.columns import Columns
 from mac_policy.rows.columns.cells import Class, Name
+from mac_policy.rows.imputer.training import trained_model
 from mac_policy.rows.table_model.answers import CategoryConditional, NumberConditional, column_conditional
+from mac_policy.rows.table_model.restoring import restored
 from mac_policy.rows.table_model.settings import TableSettings
-from mac_policy.rows.table_model.training import ready, train
 from mac_policy.training.streams import stream
 
 SCHEMA = 1
@@ -84,13 +85,12 @@ class TableModel:
         if not columns.variables:
             raise ValueError("no column of the table has two different values: there is nothing to model")
         values, missing = columns.encode(table)
-        model, factorization, run = train(
-            columns, values, missing, self.settings, seed=self.random_state, quiet=not self.verbose
-        )
-        self.columns, self.model, self.factorization = columns, model, factorization
-        losses = [(row["validation_loss"], row["step"]) for row in run.rows if "validation_loss" in row]
-        best = min(losses, default=(None, run.step))
-        self.training = {"rows": len(values), "steps": run.step, "validation_loss": best[0], "best_step": best[1]}
+        rows = values.masked_fill(missing, torch.nan)[~missing.all(1)]  # rows without values carry no information
+        trained, run = trained_model(rows, columns, self.settings, self.random_state, quiet=not self.verbose)
+        self.columns, self.model, self.factorization = columns, trained.model, trained.factorization
+        losses = [(row["validation_loss"], int(row["step"])) for row in run.rows if "validation_loss" in row]
+        loss, best = min(losses, default=(None, run.step))
+        self.training = {"rows": len(rows), "steps": run.step, "validation_loss": loss, "best_step": best}
         return self
 
     # ---- queries ----
@@ -187,11 +187,10 @@ class TableModel:
         try:
             found = TableModel(random_state=config.get("random_state", 0), **config["settings"])
             found.columns, found.training = Columns.from_json(config["columns"]), config["training"]
-            with torch.random.fork_rng():
-                model, found.factorization = found.settings.make(found.columns)
+            found.factorization = found.settings.law(len(found.columns.variables))
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from error
-        found.model = _with_weights(ready(model), Path(folder) / WEIGHTS)
+        found.model = _with_weights(found, Path(folder) / WEIGHTS)
         return found
 
     # ---- parts ----
@@ -236,13 +235,13 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _with_weights(model: AnyOrderModel, path: Path) -> AnyOrderModel:
+def _with_weights(model: TableModel, path: Path) -> AnyOrderModel:
     try:
-        model.load_state_dict(files.read_tensors(path))
+        with torch.random.fork_rng():
+            return restored(model.columns, model.settings, files.read_tensors(path))
     except FileNotFoundError as error:
         raise CheckpointError(f"{path.parent} holds no {path.name}") from error
     except SafetensorError as error:
         raise CheckpointError(f"{path} is truncated or damaged: {error}") from error
-    except RuntimeError as error:
+    except (KeyError, RuntimeError) as error:
         raise CheckpointError(f"{path} does not fit its {CONFIG}: {error}") from error
-    return model

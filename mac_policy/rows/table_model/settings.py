@@ -5,81 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from mac_policy.common.checks import check_range
-from mac_policy.common.settings import Count, NonNegative, Positive, Settings, choice
-from mac_policy.core import AnyOrderModel, Factorization, MaskTuned, UniformCardinality, UniformOrder
-from mac_policy.core.networks import MLP
-from mac_policy.rows.columns import Columns
-from mac_policy.training.settings import TrainSettings
+from mac_policy.common.settings import Count, NonNegative, Positive, choice
+from mac_policy.core import Factorization, MaskTuned, UniformCardinality, UniformOrder
+from mac_policy.rows.imputer.training import DEVICES, ImputerSettings
 
 FACTORIZATIONS: dict[str, Callable[[int], Factorization]] = {
     "any": lambda n: MaskTuned(UniformCardinality(n), query="both"),
     "uniform": UniformOrder,
     "marginal": lambda n: MaskTuned(UniformCardinality(n)),
 }
-BETWEEN_VALIDATIONS = 50  # steps
-MIN_LOG_STD = -4.0  # 0.02 standard deviations of a column: bounds the density of rounded values
 
 
 @dataclass(frozen=True)
-class TableSettings(Settings):
-    """The options of a `TableModel`.
+class TableSettings(ImputerSettings):
+    """The options of a `TableModel`. Networks and training are those of the Imputer: an ensemble that corrects a joint
+    Gaussian of the columns.
 
     factorization: which queries are trained. 'any': any variables given any others, answered along one canonical path;
         'uniform': the same along random orders, whose likelihoods are averages over orders; 'marginal': any variables
         given nothing, for joint and marginal densities alone (other queries warn)
-    width, depth, dropout: of the network; num_components: Gaussians in the mixture of a column of numbers
-    steps, batch_size, learning_rate: of the training; noise: on training values, in standard deviations
-    validation: share of the rows held out to choose the best weights; patience: steps without a better validation loss
-        before the training stops (0 = never)
+    members: networks of the ensemble, each with held-out rows of its own
+    steps, patience: most steps of the training, and steps without a better validation loss after which it stops
+    batch_size, learning_rate: rows of a step, of all members together; of the optimiser
+    width, depth, dropout: of a network; num_components: Gaussians of a network in the mixture of a column of numbers
+    noise: on the values that a network reads in training, in standard deviations of a column
+    validation: share of the rows held out to choose the best weights
     device: of the training, such as 'cpu' or 'cuda', or 'auto'
     """
 
-    prefix: ClassVar[str] = ""
-
     factorization: Annotated[str, choice(FACTORIZATIONS)] = "any"
-    width: Count = 128
-    depth: Count = 3
-    num_components: Count = 10
-    dropout: Annotated[float, partial(check_range, low=0, high=0.99)] = 0.0
+    members: Count = 5
     steps: Count = 2000
-    batch_size: Count = 256
-    learning_rate: Positive = 2e-3
-    noise: NonNegative = 0.01
-    validation: Annotated[float, partial(check_range, low=0, high=0.9)] = 0.1
-    patience: Annotated[int, partial(check_range, low=0)] = 500
-    device: str = "cpu"
+    patience: Count = 300
+    batch_size: Count = 320
+    learning_rate: Positive = 5e-3
+    width: Count = 64
+    depth: Count = 2
+    num_components: Count = 5
+    dropout: Annotated[float, partial(check_range, low=0, high=0.99)] = 0.1
+    noise: NonNegative = 0.02
+    validation: Annotated[float, partial(check_range, low=0, high=0.9)] = 0.2
+    device: Annotated[str, choice(DEVICES)] = "cpu"
 
-    def training(self) -> TrainSettings:
-        """The settings of the training loop."""
-        return TrainSettings(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            validation=self.validation,
-            validations=max(1, self.steps // BETWEEN_VALIDATIONS),
-            patience=-(-self.patience // BETWEEN_VALIDATIONS),
-            weights="best" if self.validation else "last",
-            ema=0.99,
-            precision="fp32",
-            save_seconds=1e9,
-            accelerator=self.device,
-        )
-
-    def make(self, columns: Columns) -> tuple[AnyOrderModel, Factorization]:
-        """An untrained model of these columns, whose first weights come from torch's global generator; and the law of
-        its paths."""
-        head = columns.head(self.num_components, MIN_LOG_STD)
-        n = len(columns.variables)
-        network = MLP(
-            num_variables=n,
-            num_features=head.num_features,
-            num_params=head.num_params,
-            width=self.width,
-            depth=self.depth,
-            residual=True,
-            dropout=self.dropout,
-        )
-        return AnyOrderModel(network, head), FACTORIZATIONS[self.factorization](n)
+    def law(self, num_variables: int) -> Factorization:
+        return FACTORIZATIONS[self.factorization](num_variables)
