@@ -2,7 +2,7 @@
 
 For every set of evidence of N variables, all other variables are queried: the mean difference of the log-likelihood of
 test rows, and the largest error of the standard deviations of samples. Every factorisation has the same rows, network
-and budget.
+and budget; `table` is a TableModel with its own.
 
     python benchmarks/any_evidence.py --rows 10000 --steps 2000 --seeds 0 1
 """
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.options import whole
+from mac_policy import TableModel
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.core import AnyOrderModel, Factorization, MaskTuned, UniformCardinality, UniformOrder
 from mac_policy.core.heads import GaussianMixture
@@ -85,11 +86,25 @@ def errors(
     return {"given": given, "log_prob": float((found - truth).mean()), "deviation": off}
 
 
+@torch.no_grad()
+def table_errors(model: TableModel, test: Tensor, given: list[int], correlation: float) -> dict[str, Any]:
+    """As `errors`, of a `TableModel`; the deviations are those of the conditionals of single columns."""
+    query, names = [i for i in range(N) if i not in given], model.columns.names
+    truth, deviations = closed_form(test, query, given, correlation)
+    found = model.log_prob(test.double(), query=[names[i] for i in query], given=[names[i] for i in given])
+    single = model.conditionals({names[i]: test[:SAMPLED_ROWS, i].double() for i in given} or None)
+    spread = [float((single[names[i]].std ** 2).mean() ** 0.5) for i in query]
+    off = float((torch.tensor(spread, dtype=torch.float64) / deviations - 1).abs().max())
+    return {"given": given, "log_prob": float((torch.from_numpy(found) - truth).mean()), "deviation": off}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=whole(BATCH), default=10_000)
     parser.add_argument("--steps", type=whole(1), default=2000)
     parser.add_argument("--seeds", type=whole(0), nargs="+", default=[0, 1])
+    names = [*FACTORIZATIONS, "table"]
+    parser.add_argument("--models", nargs="+", choices=names, default=names, help="a factorisation, or TableModel")
     parser.add_argument("--correlation", type=float, default=0.8)
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks/any_evidence"), help="folder of results.json")
     options = parser.parse_args()
@@ -100,10 +115,15 @@ def main() -> None:
         g = torch.Generator().manual_seed(100 + seed)
         rows = torch.randn(options.rows, N, generator=g) @ factor.T
         test = torch.randn(TEST_ROWS, N, generator=g) @ factor.T
-        for name, factorization in FACTORIZATIONS.items():
-            model = trained(factorization, rows, options.steps, seed)
-            sets = [list(given) for size in range(N) for given in combinations(range(N), size)]
-            found = [errors(model, factorization, test, given, options.correlation) for given in sets]
+        sets = [list(given) for size in range(N) for given in combinations(range(N), size)]
+        for name in options.models:
+            if name == "table":
+                table = TableModel(random_state=seed).fit(rows.double())
+                found = [table_errors(table, test, given, options.correlation) for given in sets]
+            else:
+                factorization = FACTORIZATIONS[name]
+                model = trained(factorization, rows, options.steps, seed)
+                found = [errors(model, factorization, test, given, options.correlation) for given in sets]
             mean = sum(each["log_prob"] for each in found) / len(found)
             worst = min(found, key=lambda each: each["log_prob"])
             widest = max(found, key=lambda each: each["deviation"])

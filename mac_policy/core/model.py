@@ -16,7 +16,7 @@ from mac_policy.core.heads import Conditional, Head, Mixed
 from mac_policy.core.networks import Network
 from mac_policy.core.question import Question, in_fewer_steps
 from mac_policy.core.training_draws import TrainingDraws, check_kind, known_and_weights
-from mac_policy.core.untrained import EdgeWatch
+from mac_policy.core.untrained import EdgeWatch, warn_of_scale
 
 VARIABLES_PER_PASS = 65_536
 
@@ -68,6 +68,7 @@ class AnyOrderModel(nn.Module):
         self.rows_per_pass = check_count("rows_per_pass", usual if rows_per_pass is None else rows_per_pass)
         self.validate = validate
         self._watch = EdgeWatch()
+        self._scale_is_known = False
 
     @property
     def asking(self) -> Asking:
@@ -156,6 +157,7 @@ class AnyOrderModel(nn.Module):
         if self.validate:
             self.head.check(read, self.asking.visible(known))
             self.head.check(x, weights > 0)
+            self._look_at_scale(read, self.asking.visible(known) | (weights > 0))
         encoded = self._encode(context, len(x) // check_count("rows_per_context", rows_per_context))
         if encoded is not None and rows_per_context > 1:
             encoded = encoded.repeat_interleave(rows_per_context, 0)
@@ -253,6 +255,12 @@ class AnyOrderModel(nn.Module):
         filled = self.asking.walk(question, ranks, draw, copies=num_samples, generator=generator)
         filled = torch.where(question.query, filled, x.repeat(num_samples, 1))
         return filled if num_samples == 1 else filled.view(num_samples, *x.shape)
+
+    def _look_at_scale(self, x: Tensor, where: Tensor) -> None:
+        """Warn about real values far from unit size, in the first batch of a training."""
+        if not self._scale_is_known and not self.head.discrete:
+            warn_of_scale(x[where])
+        self._scale_is_known = True
 
     def _params(self, x: Tensor, known: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
         """`known` (B, N): evidence for a set network, ranks for a path network."""

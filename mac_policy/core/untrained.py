@@ -1,4 +1,4 @@
-"""The warning about queries whose conditionals training has never met."""
+"""Warnings: of queries whose conditionals training has never met, and of values that are not scaled."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mac_policy.core.edges import KnowsEdges, first_unmet
 
 KEPT = 4096  # different paths that are remembered
 INSIDE = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+LARGE = 100.0  # of real values, in absolute terms
 SHOWN = 6  # variables of an edge that a message names
 
 
@@ -67,6 +68,18 @@ class EdgeWatch:
         fresh = [place for key, place in keys.items() if key not in self._seen]
         self._seen.update(keys)
         return torch.from_numpy(table[fresh]).long()
+
+
+def warn_of_scale(values: Tensor) -> None:
+    """Warn if real values are far from the unit size at which networks and heads start."""
+    largest = float(values.abs().amax()) if values.numel() else 0.0
+    if largest > LARGE:
+        warnings.warn(
+            f"values as large as {largest:.3g} are modelled: networks and heads start at about unit size, and training "
+            "may take long or diverge. Standardise each variable, or use TableModel, which does",
+            UserWarning,
+            stacklevel=_levels_to_the_caller(),
+        )
 
 
 def _levels_to_the_caller() -> int:

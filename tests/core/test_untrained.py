@@ -240,3 +240,17 @@ def test_random_orders_meet_everything():
     x = torch.zeros(len(asked), N)
     assert not warnings_of(lambda: model.log_prob(x, query=asked, given=given, factorization=factorization))
     assert not model._watch._seen  # nothing was looked at
+
+
+def test_values_that_are_not_scaled_are_reported_once():
+    factorization = AnyOrder(N)
+    draws = factorization.training_masks(8, torch.Generator().manual_seed(0))
+    x = torch.randn(8, N, generator=torch.Generator().manual_seed(1))
+    model = small_model(factorization)
+    with pytest.warns(UserWarning, match=r"as large as .*e\+04.*Standardise") as caught:
+        model.loss(x * 1e4, draws)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.loss(x * 1e4, draws)
+        small_model(factorization).loss(x, draws)
