@@ -132,6 +132,30 @@ def _cell(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def markdown(record: Mapping[str, Any]) -> str:
+    """The comparison as a table of a page: our errors, those of the others, and the paired difference to the best of
+    them with its interval."""
+    imputers = [name for name in record["results"][0]["imputers"] if name != OURS]
+    lines = [
+        f"| table | law | error | {OURS} | {' | '.join(imputers)} | difference to the best other | coverage, CRPS |"
+    ]
+    lines.append("| --- " * (6 + len(imputers)) + "|")
+    for each in record["results"]:
+        for key, what in (("nrmse", "numbers"), ("wrong_classes", "classes")):
+            found = {name: one for name, one in each["imputers"].items() if one[key] is not None}
+            others = {name: one[key]["mean"] for name, one in found.items() if name != OURS}
+            if OURS not in found or not others:
+                continue
+            best = min(others, key=lambda name: others[name])
+            cells = [each["table"], each["law"], what, f"{found[OURS][key]['mean']:.3f}"]
+            cells += [f"{others[name]:.3f}" for name in imputers]
+            cells.append(f"{with_interval(found[best][f'{key}_difference'], '+.3f')} ({best})")
+            draws = found[OURS]
+            cells.append(f"{draws['coverage']['mean']:.0%}, {draws['crps']['mean']:.3f}" if key == "nrmse" else "")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
@@ -163,6 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             write_json(options.out / "results.json", record)
     for key in ("nrmse", "wrong_classes"):
         record[f"{key}_ranks"], record[f"{key}_behind"] = ranks(record["results"], key), behind(record["results"], key)
+    (options.out / "table.md").write_text(markdown(record))
     Console(width=None if Console().is_terminal else 200).print(results_table(record))
     print(f"mean ranks: numbers {record['nrmse_ranks']}, categories {record['wrong_classes_ranks']}")
     print(write_json(options.out / "results.json", record))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from benchmarks import acquisition, imputers
+from benchmarks import acquisition, imputer_speed, imputers
 from benchmarks.imputation.errors import crps, errors_of
 from benchmarks.imputation.imputers import Encoding, Filled, MeanOrMostFrequent, Ours
 from benchmarks.imputation.tables import TABLES, hidden_cells
@@ -53,6 +53,10 @@ def test_a_comparison_is_measured_once_and_resumed(tiny, tmp_path, capsys):
     )
     assert record["nrmse_ranks"] == {"Imputer": 1.0, "mean": 2.0}
     assert record["nrmse_behind"] == []
+    rows = [line.split(" | ") for line in (tmp_path / "table.md").read_text().splitlines()[2:]]
+    assert [row[0].strip("| ") + row[2] for row in rows] == ["smallnumbers", "smallclasses"] * 2
+    assert {len(row) for row in rows} == {7}
+    assert rows[0][3] == f"{ours['nrmse']['mean']:.3f}"
     capsys.readouterr()
     imputers.main(arguments)
     assert "small-" not in capsys.readouterr().out
@@ -122,6 +126,15 @@ def test_tables_that_scikit_learn_ships(name):
     assert table.notna().all(axis=None)
     assert (table.nunique() > 1).all()
     assert all(kind == np.float64 or isinstance(kind, pd.CategoricalDtype) for kind in table.dtypes)
+
+
+def test_speed_of_large_tables(monkeypatch, tmp_path):
+    monkeypatch.setattr(imputer_speed, "TABLES", {"small": lambda generator: generator.normal(size=(40, 3))})
+    imputer_speed.main(["--steps", "2", "--out", str(tmp_path)])
+    found = json.loads((tmp_path / "results.json").read_text())["tables"]["small"]
+    assert found["Imputer"]["steps"] == 2
+    assert {"fit", "transform", "score_samples", "sample", "nrmse"} <= set(found["Imputer"])
+    assert found["IterativeImputer"]["nrmse"] == pytest.approx(1, abs=0.4)
 
 
 def test_acquisition_speed_of_few_draws(monkeypatch, tmp_path):
