@@ -117,15 +117,18 @@ class Columns:
         check_choice("form", self.form if form is None else form, FORMS)
         return write_table(self, self.decode_columns(values), form or self.form, index)
 
-    def complete(self, table: Any, values: Tensor) -> Any:
-        """The table with its missing values from encoded values (R, N); observed values stay as they are.
+    def complete(self, table: Any, values: Tensor, copies: int = 1, form: str | None = None) -> Any:
+        """The table with its missing values from encoded values (R * copies, N); observed values stay as they are.
 
-        The columns have the types of fit, and the form is that of the table.
+        copies: how often each row is repeated, one after another. The columns have the types of fit, and the form is
+        that of the table unless another `form` is named.
         """
         cells, decoded = self.read(table, partial=True), self.decode_columns(values)
         for name, each in cells.items():
-            decoded[name] = np.where(each.missing, decoded[name], each.values)
-        return write_table(self, decoded, form_of(table), getattr(table, "index", None))
+            if name in decoded:
+                decoded[name] = np.where(each.missing.repeat(copies), decoded[name], each.values.repeat(copies))
+        index = getattr(table, "index", None) if copies == 1 else None
+        return write_table(self, decoded, form_of(table) if form is None else check_choice("form", form, FORMS), index)
 
     def decode_columns(self, values: Tensor) -> dict[Name, NDArray[Any]]:
         """Each column (R,) by name: numbers in float64, classes as objects."""

@@ -132,14 +132,15 @@ class TableModel:
         as they are.
         """
         count = check_count("n_samples", n_samples)
-        values, missing = self._encoded(self._nothing() if known is None else known)
+        known = self._nothing() if known is None else known
+        values, missing = self._encoded(known)
         generator = stream(self.random_state if random_state is None else random_state, "sample")
         x, hole = (part.repeat_interleave(count, 0) for part in (values, missing))
         drawn = [
             self.model.sample(part, given=~unknown, factorization=self.factorization, generator=generator)
             for part, unknown in zip(x.split(ROWS), hole.split(ROWS), strict=True)
         ]
-        return self.columns.decode(torch.cat(drawn))
+        return self.columns.complete(known, torch.cat(drawn), count, self.columns.form)
 
     @torch.no_grad()
     def conditionals(self, known: Any = None) -> dict[Name, NumberConditional | CategoryConditional]:
