@@ -31,6 +31,7 @@ def prepared(folder: Path, way: str) -> Policy:
     policy.settings = replace(policy.settings, **changes)
     if margin is not None:
         policy.plan_margin.fill_(margin)  # type: ignore[union-attr, operator]
+        policy.plan_floor.fill_(-margin)  # type: ignore[union-attr, operator]
     return policy
 
 
@@ -41,7 +42,7 @@ def episodes(policy: Policy, operator: Policy, environments: list, options: argp
     held = np.tile(np.isin(np.arange(policy.action_dim), options.dims), (n, 1))
     commanding, filling = operator.initial_state(n), policy.initial_state(n)
     random, running, reward = torch.Generator().manual_seed(0), np.ones(n, bool), np.zeros(n)
-    begin = np.random.default_rng(options.seed).integers(20, 120, n)
+    begin = 40 + np.arange(n)  # every phase of a chunk alike
     waited = np.full(n, np.nan)
     targets, step = [], 0
     while running.any():

@@ -23,7 +23,7 @@ from mac_policy.policies.registry import POLICIES, make_policy
 from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
 
 SCHEMA = 1
-FITTED_LATER = ("widened.", "plan_margin")
+FITTED_LATER = ("widened.", "plan_margin", "plan_floor")
 """Tensors that a policy may lack: what they correct is then left as it is."""
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
 KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from mac_policy.policies.data import Batch
 
 PLANS_KEPT = 0.99
-"""Share of the steps of a demonstration in which its own next steps do not end a plan."""
-PLAN_MARGIN = 5.0
-"""Nats by which a plan may make a command less likely, where no rows were held out to fit it."""
+"""Share of the steps of a demonstration in which each of the two tests keeps its own next steps as a plan."""
+PLAN_MARGIN, PLAN_FLOOR = 5.0, -5.0
+"""Nats: by how much a plan may make a command less likely, and how unlikely a commanded dim may be given the plan (the
+mean over the commanded dims), where no rows were held out to fit them."""
 
 
 class MACDraws(NamedTuple):
@@ -51,6 +52,7 @@ class MAC(Policy):
     has_likelihood: ClassVar[bool] = True
     settings: MACSettings
     plan_margin: Tensor
+    plan_floor: Tensor
 
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
@@ -64,6 +66,7 @@ class MAC(Policy):
             self.honest_network = network
         self._honest = (AnyOrderModel(network, self.widened, validate=False),)  # shares its modules: not one itself
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
+        self.register_buffer("plan_floor", torch.tensor(PLAN_FLOOR))
         self._dims: list[int] = self.variables.order.tolist()
         held = operator_masks(self.action_dim, settings.horizon, settings.subsets, settings.plans)
         self.factorization = self._paths(settings.masks, held)
@@ -123,7 +126,7 @@ class MAC(Policy):
     @torch.no_grad()
     def calibrate_on(self, answers: Sequence[tuple[MAC, Batch]]) -> None:
         """As `calibrate`, with the answers of several policies, each for rows that it was not trained on."""
-        found, values, asked, lost = [], [], [], []
+        found, values, asked = [], [], []
         for policy, batch in answers:
             x, context, frame = policy._read(batch.observations, batch.targets)
             base, wanted = policy._answers(policy.honest_base, x, context, frame, batch.inside)
@@ -133,10 +136,12 @@ class MAC(Policy):
         parts = (torch.cat([getattr(base, name) for base in found]) for name in ("log_weights", "means", "log_stds"))
         self.widened.fit(MixtureConditional(*parts), torch.cat(values), torch.cat(asked))
         if self.follows_plans:
-            for policy, batch in answers:
+            for policy, _ in answers:
                 policy.widened.load_state_dict(self.widened.state_dict())
-                lost.append(policy._lost_by_own_plans(batch))
-            self.plan_margin.fill_(torch.cat(lost).double().quantile(PLANS_KEPT).clamp(min=0.0))
+            tests = [policy._tests_of_own_plans(batch) for policy, batch in answers]
+            lost, surprise = (torch.cat(parts).double() for parts in zip(*tests, strict=True))
+            self.plan_margin.fill_(lost.quantile(PLANS_KEPT).clamp(min=0.0))
+            self.plan_floor.fill_(surprise.quantile(1 - PLANS_KEPT))
 
     @property
     def honest_base(self) -> AnyOrderModel:
@@ -230,37 +235,19 @@ class MAC(Policy):
             values = torch.where(planned, later, values)
             is_quick = self._is_quick(len(seen)) and self.settings.decode != "best"
             if is_quick and quick_trunk.suits(self.model.network):
-                filled, lost = self._follow_one(values, commanded, planned, context, frame, request)
+                densities = self._command_densities_one(values, commanded, planned, context, frame)
             else:
-                filled = self._filled(context, values, commanded | planned, request, frame, 1)
-                lost = self._lost_by_plan(values, commanded, planned, context, frame)
+                densities = self._command_densities(values, commanded, planned, context, frame)
+            lost, surprise = _plan_tests(*densities, commanded)
+            agrees = (lost <= self.plan_margin) & (surprise >= self.plan_floor)
+            filled = self._filled(context, values, commanded | planned, request, frame, 1)
             present = self.variables.decode(filled.float(), seen[:, -1])[:, 0]
-        return present.cpu().numpy(), (lost <= self.plan_margin).cpu().numpy()
+        return present.cpu().numpy(), agrees.cpu().numpy()
 
-    def _follow_one(
-        self,
-        x: Tensor,
-        commanded: Tensor,
-        planned: Tensor,
-        context: Tensor,
-        frame: Frame | None,
-        request: Request,
-    ) -> tuple[Tensor, Tensor]:
-        """The quick form of `_filled` and `_lost_by_plan` for one row."""
-        honest = cast(TrunkQuery, self.honest.network)
-        dims = [dim for dim in self._dims[: self.action_dim] if commanded[0, dim]]
-        encoded, densities = honest.trunk(context), []
-        for plan in (torch.zeros_like(planned), planned):
-            reader = quick_trunk.Query(honest, encoded)
-            quick_trunk.see_given(reader, x[0].tolist(), plan[0].tolist())
-            densities.append(quick_trunk.log_density_one(reader, self.head, self.widened, x[0].numpy(), dims, frame))
-        filled = self._filled(context, x, commanded | planned, request, frame, 1)
-        return filled, torch.tensor([densities[0] - densities[1]])
-
-    def _lost_by_plan(
+    def _command_densities(
         self, x: Tensor, commanded: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
-    ) -> Tensor:
-        """(B,): log p(command | observation) - log p(command | observation, plan)."""
+    ) -> tuple[Tensor, Tensor]:
+        """(B,) each: log p(command | observation) and log p(command | observation, plan)."""
         both, n = torch.cat([torch.zeros_like(planned), planned]), len(x)
         found = self.honest.log_prob(
             x.repeat(2, 1),
@@ -270,17 +257,33 @@ class MAC(Policy):
             context=context.repeat(2, 1),
             frame=None if frame is None else Frame(frame.shift.repeat(2, 1), frame.scale),
         )
-        return found[:n] - found[n:]
+        return found[:n], found[n:]
 
-    def _lost_by_own_plans(self, batch: Batch) -> Tensor:
-        """(B,): what the demonstrations' own next steps, as a plan, cost their present step as a command."""
+    def _command_densities_one(
+        self, x: Tensor, commanded: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
+    ) -> tuple[Tensor, Tensor]:
+        """The quick form for one row."""
+        honest, found = cast(TrunkQuery, self.honest.network), []
+        dims = [dim for dim in self._dims[: self.action_dim] if commanded[0, dim]]
+        encoded = honest.trunk(context)
+        for plan in (torch.zeros_like(planned), planned):
+            reader = quick_trunk.Query(honest, encoded)
+            quick_trunk.see_given(reader, x[0].tolist(), plan[0].tolist())
+            density = quick_trunk.log_density_one(reader, self.head, self.widened, x[0].numpy(), dims, frame)
+            found.append(torch.tensor([density]))
+        return found[0], found[1]
+
+    def _tests_of_own_plans(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The two tests (B,) each, with a step of a demonstration as the command and its own next steps as the plan."""
         x, context, frame = self._read(batch.observations, batch.targets)
         inside, generator = batch.inside, torch.Generator().manual_seed(0)
         masks = operator_masks(self.action_dim, self.settings.horizon, self.settings.subsets, 1.0)
         drawn = masks.sample(len(x), generator).to(x.device)
         labels = inside[..., None].expand(*inside.shape, self.action_dim).flatten(1) > 0
-        first = torch.arange(len(self.variables), device=x.device) < self.action_dim
-        return self._lost_by_plan(x, drawn & first, drawn & ~first & labels, context, frame)
+        commanded = drawn & (torch.arange(len(self.variables), device=x.device) < self.action_dim)
+        some = commanded.any(1)
+        without, following = self._command_densities(x, commanded, drawn & ~commanded & labels, context, frame)
+        return _plan_tests(without[some], following[some], commanded[some])
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""
@@ -392,3 +395,8 @@ class MACPath(MAC):
 
     kind: ClassVar[str] = "mac_path"
     settings_class: ClassVar[type[PolicySettings]] = MACPathSettings
+
+
+def _plan_tests(without: Tensor, following: Tensor, commanded: Tensor) -> tuple[Tensor, Tensor]:
+    """By how much the plan makes the command less likely, and the command's log-density a dim given the plan."""
+    return without - following, following / commanded.sum(1).clamp(min=1)
