@@ -109,11 +109,13 @@ class Filler:
             self._state: PolicyState = self.policy.initial_state(self.batch)
             self._last = np.tile(self.rest, (self.batch, 1))
             self._places = np.full(self._last.shape, np.nan, np.float32)
+            self._acted = np.zeros(self.batch, bool)
             rows = np.ones(self.batch, bool)
         else:
             self._state = self._state.reset(rows)
             self._last = np.where(rows[:, None], self.rest, self._last)
             self._places[rows] = np.nan
+            self._acted = self._acted & ~rows
         if self.hand_over is not None:
             self.hand_over.reset(rows)
 
@@ -131,10 +133,10 @@ class Filler:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
         actions = np.where(usable.mask, usable.command, wanted)
         if self.see_operator and (np.count_nonzero(fallback) or self.hand_over is not None):
-            self._state = self.policy.carried_out(
-                self._state, actions
-            )  # a blind policy remembers its own: commands stay hidden
+            # A blind policy remembers its own: commands stay hidden.
+            self._state = self.policy.carried_out(self._state, actions, observations)
         self._last = actions.copy()  # an environment may scale its action in place
+        self._acted[:] = True
         if self.policy.variables.known.has_targets:
             places = self.policy.variables.places(observations, actions)
             self._places = np.where(np.isnan(places), self._places, places)  # a blind row is going where it was
@@ -178,6 +180,7 @@ class Filler:
     def _still(self, observations: NDArray[np.float32]) -> NDArray[Any]:
         """(B, n): actions that keep each row where it was sent last, or at rest."""
         still = self.policy.variables.still(self._last, self._places, observations)
+        still = np.where(self._acted[:, None], still, self._last)
         found: NDArray[Any] = np.clip(still, self.space.low, self.space.high).astype(self.space.dtype, copy=False)
         return found
 

@@ -18,12 +18,14 @@ from mac_policy.common.checks import check_choice, nearest_hint
 from mac_policy.common.digest import file_sha256
 from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import versions
+from mac_policy.policies.mac import MAC
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import POLICIES, make_policy
 from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
 
 SCHEMA = 1
-FITTED_LATER = ("widened.", "plan_margin", "plan_floor")
+FITTED_LATER = ("widened.", "plan_margin", "plan_floor", "honest_ready")
+HONEST = ("honest_network.", *FITTED_LATER)
 """Tensors that a policy may lack: what they correct is then left as it is."""
 CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
 KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")
@@ -84,7 +86,11 @@ def load_policy(
     if spaces is not None:
         check_same(policy.spaces, spaces)
     name = {"last": WEIGHTS, "best": BEST}[check_choice("weights", weights, ("last", "best"))]
-    _fill(policy, _read_weights(folder / name), folder / name)
+    tensors = _read_weights(folder / name)
+    if name == BEST and isinstance(policy, MAC) and policy.settings.honest_steps and (folder / WEIGHTS).exists():
+        last = _read_weights(folder / WEIGHTS)  # densities are fitted once, at the end
+        tensors |= {key: tensor for key, tensor in last.items() if key.startswith(HONEST)}
+    _fill(policy, tensors, folder / name)
     return policy.to(device).eval()
 
 

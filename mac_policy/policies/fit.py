@@ -22,6 +22,7 @@ from mac_policy.policies.mac import MAC
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.recovery import Recovery
+from mac_policy.policies.spaces import spaces_from_json, spaces_to_json
 from mac_policy.training import metrics
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.run import Run
@@ -146,7 +147,7 @@ class Trainer(Run[Policy]):
     def complete(self) -> None:
         policy = self.average
         if isinstance(policy, MAC) and policy.settings.honest_steps:
-            cross_fit(policy, self.demos, self.settings, self.seed, self.fabric)
+            cross_fit(policy, self.demos, self.held_out, self.settings, self.seed, self.fabric)
         elif self.held_out is not None:
             policy.calibrate(*self.held_out)
 
@@ -158,7 +159,7 @@ class Trainer(Run[Policy]):
         metrics.write_curve(self.folder / CURVE, self.rows, f"{self.model.kind}, seed {self.seed}")
 
     def write_model(self, facts: Mapping[str, Any]) -> None:
-        said = {k: v for k, v in self.identity.items() if k not in ("policy", "settings", "sha256")}
+        said = {k: v for k, v in self.identity.items() if k not in ("policy", "settings", "actions", "sha256")}
         checkpoint.save_policy(self.average, self.folder, self.source, {**said, **facts})
 
     def read_facts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
@@ -168,6 +169,7 @@ class Trainer(Run[Policy]):
         facts = config["training"]
         identity = {"sha256": config["dataset"].get("sha256"), "seed": facts.get("seed")}
         identity |= {"policy": config["policy"], "settings": config["settings"], "training": facts.get("training")}
+        identity["actions"] = spaces_to_json(spaces_from_json(config["spaces"]))["actions"]
         return facts, identity
 
 
@@ -192,6 +194,7 @@ def identity_of(policy: Policy, settings: TrainSettings, source: Mapping[str, An
             {
                 "policy": policy.kind,
                 "settings": dataclasses.asdict(policy.settings),
+                "actions": spaces_to_json(policy.spaces)["actions"],
                 "training": settings.identity(),
                 "sha256": source.get("sha256"),
                 "seed": seed,

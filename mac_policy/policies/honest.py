@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from mac_policy.training.fabric import Fabric
 from mac_policy.training.loop import Loop
 from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import stream
+
+ROWS_PER_FOLD = 2048
+"""Rows at most of a fold that the spreads are fitted to."""
 
 
 class Short(Loop[MAC]):
@@ -40,17 +43,25 @@ class Short(Loop[MAC]):
         return {}
 
 
-def cross_fit(policy: MAC, demos: Demonstrations, settings: TrainSettings, seed: int, fabric: Fabric) -> None:
-    """Train the honest network of a finished policy on all episodes, and fit its spreads to held-out folds."""
+def cross_fit(
+    policy: MAC,
+    demos: Demonstrations,
+    held_out: Batch | None,
+    settings: TrainSettings,
+    seed: int,
+    fabric: Fabric,
+) -> None:
+    """Train the honest network of a finished policy on all episodes, and fit its spreads to folds that are left out; to
+    `held_out` where there is a single episode."""
     short = replace(settings, steps=policy.settings.honest_steps, epochs=0, validation=0.0, patience=0, weights="last")
+    policy.take_honest(trained(policy, demos, short, seed, fabric).model.network)
     answers: list[tuple[MAC, Batch]] = []
-    for fold, (rest, out) in enumerate(folds(demos, policy.settings.honest_folds, seed)):
+    for fold, (rest, out) in enumerate(folds(demos, policy.settings.honest_folds, seed) if len(demos) > 1 else ()):
         part = trained(policy, rest, short, seed + fold + 1, fabric)
-        data = TrainingData.of(out, part, fabric.device)
-        answers.append((part, data.batch(torch.arange(out.steps, device=fabric.device))))
-    whole = trained(policy, demos, short, seed, fabric)
-    policy.honest.network.load_state_dict(whole.model.network.state_dict())
-    policy.calibrate_on(answers)
+        rows = torch.randperm(out.steps, generator=stream(seed, f"rows of fold {fold}"))[:ROWS_PER_FOLD]
+        answers.append((part, TrainingData.of(out, part, fabric.device).batch(rows.to(fabric.device))))
+    if answers or held_out is not None:
+        policy.calibrate_on(answers or [(policy, cast(Batch, held_out))])
 
 
 def folds(demos: Demonstrations, number: int, seed: int) -> list[tuple[Demonstrations, Demonstrations]]:

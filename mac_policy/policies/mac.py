@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
 from mac_policy.core.factorization import MaskTuned
@@ -53,6 +53,7 @@ class MAC(Policy):
     settings: MACSettings
     plan_margin: Tensor
     plan_floor: Tensor
+    honest_ready: Tensor
 
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
@@ -64,7 +65,11 @@ class MAC(Policy):
             size = settings.history * self.observation_dim
             network = settings.make_network(self.head, len(self.variables), size).requires_grad_(False)
             self.honest_network = network
-        self._honest = (AnyOrderModel(network, self.widened, validate=False),)  # shares its modules: not one itself
+        # Models share the modules of the policy and are none of its own.
+        self._models = tuple(
+            AnyOrderModel(part, self.widened, validate=False) for part in (self.model.network, network)
+        )
+        self.register_buffer("honest_ready", torch.tensor(0.0))
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self.register_buffer("plan_floor", torch.tensor(PLAN_FLOOR))
         self._dims: list[int] = self.variables.order.tolist()
@@ -113,8 +118,13 @@ class MAC(Policy):
     @property
     def honest(self) -> AnyOrderModel:
         """The model of all densities: its spreads are fitted to rows that were not trained on, and its network is that
-        of the acting model, or one that stopped early (`honest_steps`)."""
-        return self._honest[0]
+        of the acting model, or, when the training is finished, one that stopped early (`honest_steps`)."""
+        return self._models[bool(self.honest_ready)]
+
+    def take_honest(self, network: nn.Module) -> None:
+        """Take over the weights of a trained network as those of the honest one."""
+        self._models[1].network.load_state_dict(network.state_dict())
+        self.honest_ready.fill_(1.0)
 
     @torch.no_grad()
     def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor) -> None:
@@ -140,6 +150,8 @@ class MAC(Policy):
                 policy.widened.load_state_dict(self.widened.state_dict())
             tests = [policy._tests_of_own_plans(batch) for policy, batch in answers]
             lost, surprise = (torch.cat(parts).double() for parts in zip(*tests, strict=True))
+            if not len(lost):  # nothing can be commanded in part
+                return
             self.plan_margin.fill_(lost.quantile(PLANS_KEPT).clamp(min=0.0))
             self.plan_floor.fill_(surprise.quantile(1 - PLANS_KEPT))
 

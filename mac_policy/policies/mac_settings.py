@@ -100,6 +100,12 @@ class MACSettings(PolicySettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         is_path = NETWORKS[self.network][0].kind == "path"
+        if self.plans and (is_path or self.masks == "marginal" or self.subsets):
+            raise ValueError(
+                f"plans={self.plans} asks how likely any part of a command is given a plan, which {self.network} "
+                f"with masks={self.masks!r} and subsets={list(self.subsets)} does not learn: use plans with a "
+                "trunk_query or mlp, masks='conditional' or 'both', and all subsets"
+            )
         if is_path and self.masks == "marginal":
             raise ValueError(
                 f"masks='marginal' trains on queries with nothing given, and a {self.network} would not learn to read "

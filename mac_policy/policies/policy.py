@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -75,7 +76,15 @@ class Policy(nn.Module, ABC):
         self.settings = settings
         self.observation_dim: int = spaces.observation.shape[0]
         self.action_dim: int = spaces.action.shape[0]
-        self.variables = Variables(spaces, settings.horizon, settings.representation, getattr(settings, "order", ()))
+        representation = settings.representation
+        if not self._takes_frames() and spaces.actions.has_targets:
+            if representation == "absolute":
+                raise ValueError(
+                    f"representation='absolute': loss and plan of {type(self).__name__} take no frame, so that it "
+                    "cannot say places; use 'relative' or 'auto'"
+                )
+            representation = "relative"
+        self.variables = Variables(spaces, settings.horizon, representation, getattr(settings, "order", ()))
         self.normalizer = Normalizer(self.observation_dim)
         self.recovery: Recovery | None = None  # fitted to the demonstrations, used in training alone
         self._generator = torch.Generator()
@@ -135,6 +144,11 @@ class Policy(nn.Module, ABC):
         one."""
         frame = self.variables.frame(present)
         return () if frame is None else (frame,)
+
+    @classmethod
+    def _takes_frames(cls) -> bool:
+        """Whether the kind can be absolute: a kind of a user's own may be written without frames."""
+        return all("frame" in signature(method).parameters for method in (cls.loss, cls.plan))
 
     def coverage(self, observations: Tensor, targets: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
         """For the central 50% and 90% intervals of a likelihood: the share of values inside, (variables,) each."""
@@ -243,9 +257,13 @@ class Policy(nn.Module, ABC):
         after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise)
         return (action[0] if single else action), after
 
-    def carried_out(self, state: PolicyState, actions: NDArray[np.floating]) -> PolicyState:
-        """The state after the actions (B, act) were carried out in place of the ones that `step` returned."""
-        return state.carried_out(self.variables.targets(state.history[:, -1], actions))
+    def carried_out(
+        self, state: PolicyState, actions: NDArray[np.floating], observations: NDArray[np.float32]
+    ) -> PolicyState:
+        """The state after the actions (B, act) were carried out, at these observations (B, obs), in place of the ones
+        that `step` returned; a NaN in an observation stands for the last one that was read."""
+        seen = np.where(np.isnan(observations), state.history[:, -1], observations)
+        return state.carried_out(self.variables.targets(seen, actions))
 
     def predict(
         self,

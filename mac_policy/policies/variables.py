@@ -99,7 +99,6 @@ class Variables(nn.Module):
         self.has_frame = self.representation == "absolute" and self.known.has_targets
         self.order = path_order(order, self.action_dim, horizon)
         self.list = [self._variable(step, dim, spaces) for step in range(horizon) for dim in range(self.action_dim)]
-        self.observed = torch.tensor(self.known.observed, dtype=torch.long)
         self._scale = np.array(self.known.scale, np.float32)
         self.register_buffer("scale", torch.tensor(self.known.scale), persistent=False)
         n = len(self.list)
@@ -134,7 +133,7 @@ class Variables(nn.Module):
     # ---- what is kept and carried out ----
 
     def reading(self, observations: A) -> A:
-        """(..., obs) -> (..., act): the positions that the action's dims move, finite whatever is observed."""
+        """(..., obs) -> (..., act): the positions that the action's dims move; infinite ones become finite."""
         return observations[..., self.known.observed].clip(-FARTHEST, FARTHEST)
 
     def targets(self, observations: NDArray[np.float32], actions: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -204,8 +203,11 @@ class Variables(nn.Module):
             _fill(self.place_mean, np.tile(targets.mean(0, dtype=np.float64), (self.horizon, 1)))
             _fill(self.place_std, np.tile(np.maximum(targets.std(0, dtype=np.float64), MIN_STD), (self.horizon, 1)))
             if self.horizon > 1:
-                mean[1:], std[1:] = np.nanmean(ahead, 0), np.maximum(np.nanstd(ahead, 0), MIN_STD)
-                low, high = np.nanmin(ahead, 0), np.nanmax(ahead, 0)
+                seen = ~np.isnan(ahead).all((0, 2))  # the steps that some episode is long enough for
+                ahead, later = ahead[:, seen], 1 + np.flatnonzero(seen)
+                mean[later], std[later] = np.nanmean(ahead, 0), np.maximum(np.nanstd(ahead, 0), MIN_STD)
+                low, high = (part.numpy().reshape(mean.shape)[1:].astype(np.float64) for part in (self.low, self.high))
+                low[seen], high[seen] = np.nanmin(ahead, 0), np.nanmax(ahead, 0)
                 slack = MARGIN * (high - low)
                 _fill(self.low[self.action_dim :], low - slack)
                 _fill(self.high[self.action_dim :], high + slack)

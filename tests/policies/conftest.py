@@ -50,7 +50,6 @@ VARIANTS = {
     "bc-absolute-chunks": ("bc", {"representation": "absolute", "horizon": 3, "execute": 2}),
     "mac-plans": ("mac", {"horizon": 3, "execute": 3, "plans": 0.5, "masks": "both"}),
     "mac-absolute-plans": ("mac", {"representation": "absolute", "horizon": 3, "execute": 3, "plans": 0.5}),
-    "mac_path-plans": ("mac_path", {"horizon": 3, "execute": 2, "plans": 0.5, "masks": "both"}),
     "mac-absolute": ("mac", {"representation": "absolute"}),
     "mac-absolute-best": ("mac", {"representation": "absolute", "decode": "best", "stickiness": 1.0}),
     "mac-absolute-chunks": ("mac", {"representation": "absolute", "history": 2, "horizon": 3, "execute": 3}),

@@ -1,10 +1,13 @@
 """Densities of episodes that were not trained on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
-from mac_policy import Demonstrations, Episode, load_policy, train
+from mac_policy import Demonstrations, Episode, Spaces, load_policy, train
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.heads.widened import Widened, widened
 from mac_policy.policies.data import TrainingData
@@ -42,7 +45,9 @@ def fitted(tmp_path, **settings):
 def test_densities_that_stop_early_are_honest_where_those_of_the_acting_network_are_not(tmp_path):
     policy, fresh = fitted(tmp_path, honest_steps=40), noisy(40, seed=1)
     honest = coverage(policy, fresh)
-    policy._honest = (type(policy.model)(policy.model.network, policy.head, validate=False),)
+    policy.honest_ready.fill_(0.0)  # the densities of the acting network, as it was trained
+    for factor in policy.widened.buffers():
+        factor.zero_()
     assert coverage(policy, fresh) < 0.84  # learned by heart
     assert honest == pytest.approx(0.9, abs=0.04)
 
@@ -91,3 +96,26 @@ def test_a_widened_density_integrates_to_one_and_is_the_same_before_it_is_fitted
         assert float(mass) == pytest.approx(1.0, abs=1e-3)
     same_law = widened(base, *(torch.zeros(1) for _ in range(3)))
     torch.testing.assert_close(same_law.log_prob_grid(x), base.log_prob_grid(x))
+
+
+@pytest.mark.parametrize("episodes", [1, 2, 3])
+def test_a_handful_of_episodes_is_enough_to_train(tmp_path, episodes):
+    policy = make_policy("mac", SPACES, SETTINGS | {"honest_steps": 5, "horizon": 2, "plans": 0.5}, seed=0)
+    found = train(policy, noisy(episodes), quickly(steps=10, validation=0.1), tmp_path, seed=0, quiet=True).policy
+    assert np.isfinite(found.log_prob(np.ones((3, OBSERVATION), np.float32), np.full((3, 3), 0.2))).all()
+
+
+def test_the_best_weights_have_the_densities_of_the_finished_run(tmp_path):
+    last = fitted(tmp_path, honest_steps=20)
+    best = load_policy(tmp_path, weights="best")
+    seen, acted = np.ones((3, OBSERVATION), np.float32), np.full((3, 3), 0.2)
+    np.testing.assert_array_equal(best.log_prob(seen, acted), last.log_prob(seen, acted))
+
+
+def test_a_single_action_dim_has_nothing_to_command_in_part(tmp_path):
+    demos = noisy(4)
+    episodes = [replace(episode, actions=episode.actions[:, :1]) for episode in demos.episodes]
+    both = Spaces.of(SPACES.observation, spaces.Box(-1, 1, (1,), np.float32))
+    policy = make_policy("mac", both, SETTINGS | {"horizon": 2, "execute": 2, "plans": 0.5}, seed=0)
+    one = Demonstrations.of(episodes, name="one", kind="scripted")
+    assert train(policy, one, quickly(steps=5, validation=0.25), tmp_path, seed=0, quiet=True).steps == 5

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from mac_policy.policies import inputs
 from mac_policy.policies.operator_masks import FirstStep, operator_masks
 from tests.policies.conftest import ACTION, OBSERVATION, make
 
 KINDS = {
     "mac": {"query_depth": 3},
-    "mac_path": {"masks": "both"},
+    "mac_paper": {"masks": "both"},
     "mac-absolute": {"representation": "absolute"},
 }
 
@@ -106,8 +107,7 @@ def test_the_present_step_is_the_models_answer_to_command_and_plan(kind):
             x[0, dim] = conditional.mode[0, dim].clamp(low[dim], high[dim])
             given[0, dim] = True
     expected = policy.variables.actions(now, policy.variables.decode(x, present)[:, 0].numpy())
-    if kind != "mac_path":  # which reads the order in which its values became known
-        np.testing.assert_allclose(action, expected, atol=2e-4)
+    np.testing.assert_allclose(action, expected, atol=2e-4)
 
 
 @pytest.mark.parametrize("kind", ["mac", "mac-absolute"])
@@ -150,3 +150,29 @@ def test_without_plans_a_command_ends_the_chunk():
     _, state = policy.step(seen(2), None, deterministic=True)
     _, after = policy.step(seen(2, 1), state, *command(2), deterministic=True)
     assert after.age.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"), [("mac_path", {}), ("mac", {"masks": "marginal"}), ("mac", {"subsets": [[0, 1]]})]
+)
+def test_plans_that_training_would_not_teach_to_judge_are_refused(kind, settings):
+    with pytest.raises(ValueError, match=r"plans=0\.5 asks how likely any part of a command is"):
+        make(kind, horizon=4, execute=4, plans=0.5, **settings)
+
+
+def test_the_quick_form_reads_the_honest_network():
+    policy = planner("mac", honest_steps=10)
+    for parameter in policy.honest_network.parameters():
+        parameter.data = 0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
+    policy.honest_ready.fill_(1.0)
+    values, held = command(1)
+    x, commanded = policy._evidence(inputs.commanded(values, held, 1, policy.spaces.action), 1)
+    planned = torch.arange(len(policy.variables))[None] >= ACTION
+    context = policy.normalizer.observations(torch.from_numpy(seen(1)))
+    with torch.inference_mode():
+        quick, general = (
+            method(x, commanded, planned, context, None)
+            for method in (policy._command_densities_one, policy._command_densities)
+        )
+    for one, other in zip(quick, general, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-3, rtol=1e-3)
