@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from mac_policy.common.settings import Natural, Settings, from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.evaluation.arms import FILLER_SEED
 from mac_policy.policies.fit import TrainResult, train
-from mac_policy.policies.registry import POLICIES, make_policy, make_settings
+from mac_policy.policies.registry import POLICIES, find_policy, make_policy, make_settings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.tasks import TASKS, Task
 from mac_policy.training.fabric import Fabric, make_fabric
@@ -58,7 +58,8 @@ def check(config: dict[str, Any]) -> tuple[Options, TrainSettings]:
     settings = from_mapping(TrainSettings, config["training"], "training settings")
     for kind in options.train:
         check_choice("policy in train", kind, POLICIES)
-        if kind not in config:
+        needed = {field.name for field in fields(find_policy(kind).settings_class)}
+        if not needed <= set(config.get(kind) or ()):  # a preset has some settings of kinds that are not chosen
             raise ValueError(f"train names {kind}, whose settings are missing: choose policy={kind}")
         make_settings(kind, config[kind])
     return options, settings
