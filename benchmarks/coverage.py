@@ -24,22 +24,12 @@ from mac_policy.cli.train_policy import COMMAND
 from mac_policy.common.settings import from_mapping
 from mac_policy.core import AnyOrderModel
 from mac_policy.policies import decoding
-from mac_policy.policies.fit import Batch, TrainingData
+from mac_policy.policies.data import Batch, TrainingData
+from mac_policy.policies.honest import folds
 from mac_policy.policies.mac import MAC
 from mac_policy.tasks import TASKS
 
 LEVELS = (0.5, 0.9)
-
-
-def folds(demos: Demonstrations, number: int) -> list[tuple[Demonstrations, Demonstrations]]:
-    """The episodes to train on and the held-out ones of each fold."""
-    order = np.random.default_rng(0).permutation(len(demos))
-    found = []
-    for fold in range(number):
-        out = set(order[fold::number].tolist())
-        parts = ([e for i, e in enumerate(demos.episodes) if (i in out) == test] for test in (False, True))
-        found.append(tuple(Demonstrations.of(part, name=demos.source.name, kind=demos.source.kind) for part in parts))
-    return found
 
 
 def answers(policy: MAC, model: AnyOrderModel, batch: Batch, held: Tensor) -> tuple[list[Tensor], float, int]:
@@ -89,7 +79,7 @@ def main() -> None:
     demos = task.load_demonstrations(source=options.source)
     observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
     rows = []
-    for fold, (rest, test) in enumerate(folds(demos, options.folds)):
+    for fold, (rest, test) in enumerate(folds(demos, options.folds, seed=0)):
         if options.only and fold not in options.only:
             continue
         policy = make_policy("mac", Spaces.of(observed, task.action_space_of(demos), task.actions), config["mac"], fold)

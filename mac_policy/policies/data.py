@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies.policy import Policy
+from mac_policy.training.loop import Loop
+from mac_policy.training.streams import stream
+
+P = TypeVar("P", bound=Policy)
 
 
 class Batch(NamedTuple):
@@ -39,3 +43,11 @@ class TrainingData(NamedTuple):
         """The windows of the given rows (B,)."""
         ahead = self.horizon[rows]
         return Batch(self.observations[self.history[rows]], self.targets[ahead], self.inside[rows])
+
+
+def step_inputs(loop: Loop[P], data: TrainingData, step: int) -> tuple[Any, ...]:
+    """What a policy's `forward` takes in a step: this process's share of its rows and random numbers, which are drawn
+    for the batch of all processes."""
+    draws = loop.model.draw(loop.settings.batch_size, stream(loop.seed, "draws", step))
+    batch = data.batch(loop.shuffle.batch(step)[loop.share].to(loop.fabric.device))
+    return (*batch, draws.rows(loop.share).to(loop.fabric.device))

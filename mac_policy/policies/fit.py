@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mac_policy.common import files as atomic
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies import checkpoint
-from mac_policy.policies.data import Batch, TrainingData
+from mac_policy.policies.data import Batch, TrainingData, step_inputs
 from mac_policy.policies.honest import cross_fit
 from mac_policy.policies.mac import MAC
 from mac_policy.policies.normalizer import Normalizer
@@ -118,9 +118,7 @@ class Trainer(Run[Policy]):
 
     def inputs(self, step: int) -> tuple[Any, ...]:
         """This process's share of a step's rows and of its random numbers, drawn for the batch of all processes."""
-        draws = self.model.draw(self.settings.batch_size, stream(self.seed, "draws", step))
-        batch = self.data.batch(self.shuffle.batch(step)[self.share].to(self.fabric.device))
-        return (*batch, draws.rows(self.share).to(self.fabric.device))
+        return step_inputs(self, self.data, step)
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from mac_policy.demonstrations.demonstrations import Demonstrations
-from mac_policy.policies.data import Batch, TrainingData
+from mac_policy.policies.data import Batch, TrainingData, step_inputs
 from mac_policy.policies.mac import MAC
 from mac_policy.training.fabric import Fabric
 from mac_policy.training.loop import Loop
@@ -35,9 +35,7 @@ class Short(Loop[MAC]):
         self.data = TrainingData.of(demos, policy, fabric.device)
 
     def inputs(self, step: int) -> tuple[Any, ...]:
-        draws = self.model.draw(self.settings.batch_size, stream(self.seed, "draws", step))
-        batch = self.data.batch(self.shuffle.batch(step)[self.share].to(self.fabric.device))
-        return (*batch, draws.rows(self.share).to(self.fabric.device))
+        return step_inputs(self, self.data, step)
 
     def validate(self) -> dict[str, float]:
         return {}

@@ -58,12 +58,12 @@ class MAC(Policy):
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
         self.head = HEADS[settings.head](settings)
-        network = settings.make_network(self.head, len(self.variables), settings.history * self.observation_dim)
+        sizes = len(self.variables), settings.history * self.observation_dim
+        network = settings.make_network(self.head, *sizes)
         self.model = AnyOrderModel(network, self.head, validate=False)
         self.widened = Widened(self.head, len(self.variables))
         if settings.honest_steps:
-            size = settings.history * self.observation_dim
-            network = settings.make_network(self.head, len(self.variables), size).requires_grad_(False)
+            network = settings.make_network(self.head, *sizes).requires_grad_(False)
             self.honest_network = network
         # Models share the modules of the policy and are none of its own.
         self._models = tuple(
