@@ -38,6 +38,12 @@ def _check_shapes(episode: Episode, widths: tuple[tuple[int, ...], tuple[int, ..
     }
     if episode.executed is not None:
         wanted["executed"] = (steps, *widths[1])
+    if episode.labels is not None and (
+        episode.labels.ndim != 2 or len(episode.labels) != steps or episode.labels.dtype.kind != "i"
+    ):
+        raise ValueError(
+            f"{where}: labels are {episode.labels.shape} of {episode.labels.dtype}, expected integers ({steps}, labels)"
+        )
     for field, shape in wanted.items():
         found = getattr(episode, field).shape
         if found != shape or (field in ("observations", "actions") and len(shape) != 2):

@@ -131,6 +131,14 @@ class Demonstrations:
         return np.concatenate([episode.rewards for episode in self.episodes])
 
     @cached_property
+    def labels(self) -> Indices | None:
+        """(S, L): the class of each label, -1 where it is not known; None without labels."""
+        found = [episode.labels for episode in self.episodes]
+        if any(part is None for part in found):
+            return None
+        return np.concatenate([part for part in found if part is not None])
+
+    @cached_property
     def episode_index(self) -> Indices:
         """(S,) the episode each flat row belongs to."""
         return np.repeat(np.arange(len(self.episodes), dtype=np.int64), self.lengths)

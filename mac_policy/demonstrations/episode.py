@@ -45,6 +45,8 @@ class Episode:
     executed: Floats | None = None
     """(T, act): the executed actions, where they differ from the labels (collection noise)."""
     seed: int | None = None
+    labels: Indices | None = None
+    """(T, L): the class of each label at each step, -1 where it is not known."""
 
     def __len__(self) -> int:
         return len(self.actions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -11,11 +11,13 @@ import numpy as np
 from gymnasium import spaces
 
 from mac_policy.common.actions import Actions
+from mac_policy.common.labels import Label
 from mac_policy.common.settings import from_mapping
 
 
 class Spaces(NamedTuple):
-    """The observation space and the action space of a policy, two flat boxes, and what is known of the actions.
+    """The observation space and the action space of a policy, two flat boxes, what is known of the actions, and what
+    a person may say of them.
 
     >>> from gymnasium.spaces import Box
     >>> Spaces.of(Box(-1, 1, (3,)), Box(-1, 1, (2,))).action.shape
@@ -25,9 +27,15 @@ class Spaces(NamedTuple):
     observation: spaces.Box
     action: spaces.Box
     actions: Actions = Actions()
+    labels: tuple[Label, ...] = ()
 
     @staticmethod
-    def of(observation: spaces.Space[Any], action: spaces.Space[Any], actions: Actions | None = None) -> Spaces:
+    def of(
+        observation: spaces.Space[Any],
+        action: spaces.Space[Any],
+        actions: Actions | None = None,
+        labels: Sequence[Label] = (),
+    ) -> Spaces:
         """The spaces of an environment; ValueError unless both are flat boxes and the action space is bounded."""
         for name, space in (("observation", observation), ("action", action)):
             if not isinstance(space, spaces.Box) or len(space.shape) != 1:
@@ -35,22 +43,27 @@ class Spaces(NamedTuple):
         if not action.is_bounded():  # type: ignore[attr-defined]
             raise ValueError(f"the action space must be bounded on both sides, got {action}")
         known = (actions or Actions()).of(action.shape[0], observation.shape[0])  # type: ignore[index]
-        return Spaces(observation, action, known)  # type: ignore[arg-type]
+        if len({label.name for label in labels}) < len(labels):
+            raise ValueError(f"labels must have different names, got {[label.name for label in labels]}")
+        return Spaces(observation, action, known, tuple(labels))  # type: ignore[arg-type]
 
 
 def spaces_to_json(both: Spaces) -> dict[str, Any]:
     """As plain JSON."""
-    return {
+    found = {
         "observation": box_to_json(both.observation),
         "action": box_to_json(both.action),
         "actions": json.loads(json.dumps(asdict(both.actions))),
     }
+    labels = [{"name": label.name, "classes": list(label.classes)} for label in both.labels]
+    return found | ({"labels": labels} if labels else {})
 
 
 def spaces_from_json(data: Mapping[str, Any]) -> Spaces:
     """The inverse of `spaces_to_json`; of spaces stored without `actions` nothing more is known."""
     observation, action = (box_from_json(data[name]) for name in ("observation", "action"))
-    return Spaces.of(observation, action, from_mapping(Actions, data.get("actions", {}), "actions"))
+    labels = [Label(entry["name"], tuple(entry["classes"])) for entry in data.get("labels", ())]
+    return Spaces.of(observation, action, from_mapping(Actions, data.get("actions", {}), "actions"), labels)
 
 
 def box_to_json(box: spaces.Box) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_choice
+from mac_policy.common.labels import Label
 from mac_policy.core.frame import Frame
 from mac_policy.policies.normalizer import MARGIN, MIN_STD, statistics
 
@@ -29,9 +30,10 @@ class Variable(NamedTuple):
     """One variable of a policy.
 
     step: of the chunk of actions; 0 is the present one
-    dim: of the action
-    low, high: bounds in its unit, of a present action
+    dim: of the action, or which label
+    low, high: bounds in its unit, of a present action; the numbers of the first and the last class
     moves: the observed position that the action moves, and by how much a unit of action does; None: not known
+    classes: of a categorical variable
     """
 
     name: str
@@ -42,8 +44,9 @@ class Variable(NamedTuple):
     unit: str
     low: float
     high: float
-    representation: Representation
+    representation: Representation | None
     moves: tuple[int, float] | None
+    classes: tuple[str, ...] = ()
 
 
 def choose_representation(chosen: str, actions: Actions) -> Representation:
@@ -62,7 +65,7 @@ def choose_representation(chosen: str, actions: Actions) -> Representation:
 
 
 class Variables(nn.Module):
-    """The list of a policy's variables: `horizon` steps of an action, the present one first.
+    """The list of a policy's variables: `horizon` steps of an action, the present one first, then its labels.
 
     A *relative* policy says how an action is; an *absolute* one says which place it leads to. In both the variable is
     the action itself, in units of its standard deviation: a command is read as it is, and a density is one of actions.
@@ -74,7 +77,11 @@ class Variables(nn.Module):
     keeps and carries out targets: `targets` turns actions into them, `actions` turns them back with the reading of
     their step. For a relative policy both are the identity.
 
-    Buffers (N,): mean, std, low, high, in units of the action, and place_mean, place_std.
+    Labels are categorical: their values are the numbers of classes, which are neither normalised nor moved. They come
+    last in the list, so that the dims of the action keep their indices, and first in the canonical order.
+
+    `chunk` is the number of variables that belong to actions. Buffers (chunk,): mean, std, low, high, in units of the
+    action, and place_mean, place_std.
     """
 
     mean: Tensor
@@ -91,17 +98,22 @@ class Variables(nn.Module):
         horizon: int = 1,
         representation: Chosen = "auto",
         order: Sequence[int] = (),
+        labels: Sequence[Label] = (),
     ) -> None:
         super().__init__()
+        self.labels = tuple(labels)
         self.action_dim, self.horizon = spaces.action.shape[0], horizon
         self.known = spaces.actions.of(self.action_dim, spaces.observation.shape[0])
         self.representation = choose_representation(representation, self.known)
         self.has_frame = self.representation == "absolute" and self.known.has_targets
-        self.order = path_order(order, self.action_dim, horizon)
+        self.chunk = horizon * self.action_dim
+        steps = path_order(order, self.action_dim, horizon)
+        self.order = torch.cat([self.chunk + torch.arange(len(self.labels)), steps])
         self.list = [self._variable(step, dim, spaces) for step in range(horizon) for dim in range(self.action_dim)]
+        self.list += [_label(index, label) for index, label in enumerate(self.labels)]
         self._scale = np.array(self.known.scale, np.float32)
         self.register_buffer("scale", torch.tensor(self.known.scale), persistent=False)
-        n = len(self.list)
+        n = self.chunk
         for name, value in (("mean", 0.0), ("std", 1.0), ("place_mean", 0.0), ("place_std", 1.0)):
             if self.has_frame or not name.startswith("place"):
                 self.register_buffer(name, torch.full((n,), value))
@@ -129,6 +141,12 @@ class Variables(nn.Module):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(variable.name for variable in self.list)
+
+    @property
+    def action_order(self) -> list[int]:
+        """The variables of the chunk in canonical order."""
+        found: list[int] = self.order[len(self.labels) :].tolist()
+        return found
 
     # ---- what is kept and carried out ----
 
@@ -168,15 +186,22 @@ class Variables(nn.Module):
 
     # ---- what a network reads and says ----
 
-    def encode(self, targets: Tensor, observations: Tensor) -> Tensor:
-        """Targets (B, horizon, act) and the present observations (B, obs) -> (B, N)."""
+    def encode(self, targets: Tensor, observations: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Targets (B, horizon, act), the present observations (B, obs) and labels (B, L) -> (B, N)."""
         if self.has_frame:
             targets = (targets - self.reading(observations)[:, None]) / self.scale
-        return (targets.flatten(1) - self.mean) / self.std
+        return self.with_labels((targets.flatten(1) - self.mean) / self.std, labels)
+
+    def with_labels(self, values: Tensor, labels: Tensor | None) -> Tensor:
+        """(B, chunk) and the codes of labels (B, L) -> (B, N); a label that is not known becomes 0."""
+        if not self.labels:
+            return values
+        codes = values.new_zeros(len(values), len(self.labels)) if labels is None else labels.clamp(min=0).to(values)
+        return torch.cat([values, codes], 1)
 
     def decode(self, values: Tensor, observations: Tensor) -> Tensor:
         """The inverse of `encode`, not clipped to any bounds."""
-        found: Tensor = (values * self.std + self.mean).unflatten(1, (self.horizon, self.action_dim))
+        found: Tensor = (values[:, : self.chunk] * self.std + self.mean).unflatten(1, (self.horizon, self.action_dim))
         if not self.has_frame:
             return found
         return self.reading(observations)[:, None] + self.scale * found
@@ -187,11 +212,17 @@ class Variables(nn.Module):
             return None
         reading = self.reading(observations).repeat(1, self.horizon)
         unit = self.scale.repeat(self.horizon) * self.std
-        return Frame((self.place_mean - reading) / unit - self.mean / self.std, self.place_std / unit)
+        shift, scale = (self.place_mean - reading) / unit - self.mean / self.std, self.place_std / unit
+        if not self.labels:
+            return Frame(shift, scale)
+        more = (0, len(self.labels))
+        return Frame(nn.functional.pad(shift, more), nn.functional.pad(scale, more, value=1.0))
 
     def bounds(self) -> tuple[Tensor, Tensor]:
         """Bounds (N,) of normalised values: the action space's, or of a later target the demonstrated range's."""
-        return (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
+        low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
+        last = low.new_tensor([len(label.classes) - 1.0 for label in self.labels])
+        return torch.cat([low, torch.zeros_like(last)]), torch.cat([high, last])
 
     # ---- statistics ----
 
@@ -213,6 +244,11 @@ class Variables(nn.Module):
                 _fill(self.high[self.action_dim :], high + slack)
         _fill(self.mean, mean)
         _fill(self.std, std)
+
+
+def _label(index: int, label: Label) -> Variable:
+    last = len(label.classes) - 1.0
+    return Variable(label.name, "categorical", "label", 0, index, "", 0.0, last, None, None, label.classes)
 
 
 def _fill(buffer: Tensor, values: NDArray[np.float64]) -> None:
