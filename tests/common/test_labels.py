@@ -53,7 +53,9 @@ def test_a_policy_without_labels_takes_none():
         label_codes((), {"task": "kettle"}, 1)
 
 
-@pytest.mark.parametrize("name, classes", [("", ("a", "b")), ("task", ("a",)), ("task", ("a", "a")), ("task", ("a", 3))])
+@pytest.mark.parametrize(
+    "name, classes", [("", ("a", "b")), ("task", ("a",)), ("task", ("a", "a")), ("task", ("a", 3))]
+)
 def test_labels_that_cannot_be(name, classes):
     with pytest.raises(ValueError, match="label"):
         Label(name, classes)
