@@ -14,7 +14,7 @@ def test_a_class_by_name_number_and_unsaid():
 
 
 @pytest.mark.parametrize(
-    "said, codes",
+    ("said", "codes"),
     [
         (None, [[-1, -1], [-1, -1]]),
         ({"side": "right"}, [[-1, 1], [-1, 1]]),
@@ -28,7 +28,7 @@ def test_what_is_said_of_two_rows(said, codes):
 
 
 @pytest.mark.parametrize(
-    "said, message",
+    ("said", "message"),
     [
         ({"task": "ketle"}, "did you mean 'kettle'"),
         ({"tsk": "kettle"}, "did you mean 'task'"),
@@ -54,7 +54,7 @@ def test_a_policy_without_labels_takes_none():
 
 
 @pytest.mark.parametrize(
-    "name, classes", [("", ("a", "b")), ("task", ("a",)), ("task", ("a", "a")), ("task", ("a", 3))]
+    ("name", "classes"), [("", ("a", "b")), ("task", ("a",)), ("task", ("a", "a")), ("task", ("a", 3))]
 )
 def test_labels_that_cannot_be(name, classes):
     with pytest.raises(ValueError, match="label"):
