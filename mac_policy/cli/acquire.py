@@ -16,7 +16,8 @@ from mac_policy.common.checks import check_choice
 from mac_policy.common.settings import from_mapping
 from mac_policy.rows.acquisition.curves import AcquisitionSettings
 from mac_policy.rows.acquisition.experiment import Experiment, check_answering
-from mac_policy.rows.acquisition.report import paired_table, results_table, write_plot
+from mac_policy.rows.acquisition.report import MEANING, paired_table, results_table, write_plot
+from mac_policy.rows.acquisition.summary import METRICS
 from mac_policy.rows.likelihoods.comparison import RESULTS
 from mac_policy.rows.sets.uci import UCI_SHAPES
 from mac_policy.training.fabric import make_fabric
@@ -37,10 +38,12 @@ def main(config: dict[str, Any]) -> None:
     experiment = experiment_of(config)
     print(experiment.comparison.load(experiment.comparison.seeds[0]))
     record = experiment.run(make_fabric(experiment.comparison.budget.training), resume=config["resume"])
-    console = Console(width=None if Console().is_terminal else 220)
-    console.print(results_table(record))
+    console = Console(width=None if Console().is_terminal else 100)
+    for metric in METRICS:
+        console.print(results_table(record, metric))
     if record["paired"]:
         console.print(paired_table(record))
+    print(MEANING)
     print(f"curves: {write_plot(record, experiment.folder / 'curves.png')}")
     print(experiment.folder / RESULTS)
 

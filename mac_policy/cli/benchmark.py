@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from mac_policy.common.settings import Settings, from_mapping
 from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
 from mac_policy.rows.likelihoods.presets import KEYS, MAPPINGS, chosen, make_comparison, merged
 from mac_policy.rows.likelihoods.report import paper_table, results_tables, write_curves
+from mac_policy.rows.likelihoods.unit import unit_of
 from mac_policy.rows.methods import FIGURE_3
 from mac_policy.training.fabric import Fabric, make_fabric
 
@@ -47,7 +47,11 @@ def main(config: dict[str, Any]) -> None:
     fabric = make_fabric(comparisons[0].budget.training)
     records = [run(comparison, fabric, options.resume) for comparison in comparisons]
     if fabric.is_global_zero:
-        report(comparisons, records, benchmark.get("table"))
+        report(comparisons, records)
+        if "table" in benchmark:
+            report_beside_paper(records, options, **benchmark["table"])
+        for comparison in comparisons:
+            print(comparison.folder / RESULTS)
 
 
 def changed_options(config: Mapping[str, Any]) -> Options:
@@ -99,18 +103,37 @@ def print_once(fabric: Fabric, text: str) -> None:
         print(text)
 
 
-def report(comparisons: list[Comparison], records: list[dict[str, Any]], table: Mapping[str, Any] | None) -> None:
-    console = Console(width=None if Console().is_terminal else 200)
+def report(comparisons: list[Comparison], records: list[dict[str, Any]]) -> None:
     for comparison, record in zip(comparisons, records, strict=True):
-        scale = 1 / math.log(2) if record["better"] == "lower" else -float(record["dataset"]["variables"])
-        curves = write_curves(record, comparison.folder, scale, comparison.folder / "curves.png")
+        factor = unit_of(record["better"] == "lower", record["dataset"]["variables"]).factor
+        curves = write_curves(record, comparison.folder, factor, comparison.folder / "curves.png")
         for each in results_tables(record):
-            console.print(each)
+            wide_console().print(each)
         print(f"curves: {curves}")
-    if table:
-        console.print(paper_table(records, **table))
-    for comparison in comparisons:
-        print(comparison.folder / RESULTS)
+
+
+def wide_console() -> Console:
+    """The terminal; 200 columns where there is none."""
+    return Console(width=None if Console().is_terminal else 200)
+
+
+def report_beside_paper(
+    records: list[dict[str, Any]], options: Options, *, caveat: str | None = None, **table: Any
+) -> None:
+    """Print one metric beside published numbers, and what a reader must know before comparing the two."""
+    wide_console().print(paper_table(records, **table))
+    for each in (caveat, caveat_of_preset(options)):
+        if each:
+            print(f"note: {each}")
+
+
+def caveat_of_preset(options: Options) -> str | None:
+    if options.preset == "smoke":
+        return "preset=smoke trains for a few steps to try the command: its numbers say nothing about the arms"
+    if options.preset != "paper":
+        return f"preset={options.preset} trains for less than the paper: compare arms with one another, not with it"
+    changed = [key for key, value in options.changes.items() if value and key not in ("data", "seeds")]
+    return f"settings other than those of preset=paper: {', '.join(changed)}" if changed else None
 
 
 COMMAND = Command(main, "benchmark/_benchmark", open=MAPPINGS)

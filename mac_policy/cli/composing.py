@@ -10,6 +10,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from string import Template
 from typing import Any, NoReturn, cast
@@ -29,7 +30,7 @@ from omegaconf.errors import OmegaConfBaseException
 from mac_policy.cli.command import Command
 from mac_policy.cli.listing import settings_text
 from mac_policy.cli.nodes import GROUPS, store_nodes, store_own
-from mac_policy.common.checks import check_choice
+from mac_policy.common.checks import check_choice, nearest_hint
 
 
 def configs() -> Path:
@@ -56,7 +57,13 @@ def parse(options: Sequence[str]) -> Namespace:
     parser.add_argument("--package", "-p")
     parser.add_argument("--config-dir", "-cd")
     parser.add_argument("overrides", nargs="*")
-    return parser.parse_intermixed_args(options)
+    flags, unknown = parser.parse_known_intermixed_args(options)
+    if unknown:
+        flag, allowed = unknown[0].partition("=")[0], [name for name in parser._option_string_actions if name[1] == "-"]
+        near = get_close_matches(flag, allowed, n=1, cutoff=0.8)
+        hint = f"did you mean {near[0]!r}?" if near else f"options have no dashes: {flag.strip('-')}=value"
+        raise ValueError(f"unknown flag {flag!r}; allowed are {', '.join(map(repr, allowed))}; {hint}")
+    return flags
 
 
 @contextmanager
@@ -65,7 +72,7 @@ def one_line() -> Iterator[None]:
     try:
         yield
     except OverrideParseException as error:
-        raise ValueError(f"{error.override!r} cannot be read as key=value: {first_line(error)}") from error
+        raise ValueError(f"{error.override!r} cannot be read as key=value: {remedy(error.override)}") from error
     except OmegaConfBaseException as error:
         raise ValueError(f"{error.full_key or 'the configuration'}: {first_line(error)}") from error
     except MissingConfigException as error:
@@ -79,6 +86,19 @@ def one_line() -> Iterator[None]:
     except HydraException as error:
         cause = f": {first_line(error.__cause__)}" if error.__cause__ else ""
         raise ValueError(f"{' '.join(str(error).split())}{cause}") from error
+
+
+def remedy(text: str) -> str:
+    """What is wrong with the text of an option, or how options are written."""
+    key, sign, value = text.partition("=")
+    if not sign:
+        return "there is no ="
+    for opening, closing in ("[]", "{}", "()"):
+        if value.count(opening) != value.count(closing):
+            return f"{opening} and {closing} do not match"
+    if any(value.count(quote) % 2 for quote in "'\""):
+        return "a quotation mark is missing"
+    return f"""write a list as {key}=[a,b] and a text with spaces, commas or brackets in two pairs of quotes, "{key}='a, b'\""""
 
 
 def first_line(error: BaseException) -> str:
@@ -160,7 +180,7 @@ def check_overrides(
     choices = [chosen(loader, group) for group in groups]
     configs = [hydra.compose_config(name, list(each), RunMode.RUN) for each in itertools.product(*choices)]
     for override in parsed:
-        if override not in groups and not override.is_hydra_override():
+        if override not in groups:
             check_key(override.key_or_group, configs, command.open)
     return [text_of(override, command.open if override not in groups else ()) for override in parsed]
 
@@ -169,6 +189,8 @@ def read(text: str, command: Command, sweep: bool) -> Override:
     """An override with the present name of its option."""
     override = OverridesParser.create().parse_overrides([text])[0]
     key = override.key_or_group
+    if not key:
+        raise ValueError(f"{text!r} cannot be read as key=value: there is no key")
     if override.is_delete():
         raise ValueError(f"{text}: options cannot be removed; write {key}=value")
     if override.is_sweep_override() and not sweep:
@@ -197,12 +219,41 @@ def check_key(key: str, configs: Sequence[DictConfig], open_keys: Sequence[str])
         return
     parts = key.split(".")
     for depth in range(1, len(parts) + 1):
-        parent = ".".join(parts[: depth - 1])
+        parent, part = ".".join(parts[: depth - 1]), ".".join(parts[:depth])
         nodes = [OmegaConf.select(config, parent) if parent else config for config in configs]
-        known = dict.fromkeys(str(name) for node in nodes if isinstance(node, DictConfig) for name in node)
-        prefix = f"{parent}." if parent else ""
-        names = [f"{prefix}{name}" for name in known if depth > 1 or name != "hydra"]
-        check_choice("option", ".".join(parts[:depth]), names)
+        names = [f"{parent}.{name}" if parent else str(name) for name in entries_of(nodes)]
+        if part in names or (names == [] and key.startswith("hydra.")):  # Hydra's own mappings of the user's entries
+            continue
+        if not names:
+            raise ValueError(f"unknown option {key!r}: {parent} is one value; write {parent}=value")
+        shown = [*groups_of(configs), *(name for name in names if name != "hydra")] if depth == 1 else names
+        same = " or ".join(map(repr, leaves_of(configs, parts[-1])))
+        hint = f"; did you mean {same}?" if same else nearest_hint(part, shown)
+        raise ValueError(f"unknown option {part!r}; allowed are {', '.join(map(repr, dict.fromkeys(shown)))}{hint}")
+
+
+def entries_of(nodes: Sequence[Any]) -> list[str]:
+    """The names of the entries of all mappings among the nodes."""
+    return list(dict.fromkeys(str(name) for node in nodes if isinstance(node, DictConfig) for name in node))
+
+
+def groups_of(configs: Sequence[DictConfig]) -> list[str]:
+    """The choices that a command has, such as policy and task, without Hydra's own."""
+    found = entries_of([config.hydra.runtime.choices for config in configs])
+    return [name for name in found if not name.startswith("hydra/")]
+
+
+def leaves_of(configs: Sequence[DictConfig], name: str) -> list[str]:
+    """The full names of all options that have this last name."""
+    nodes: list[tuple[str, Any]] = [("", config) for config in configs]
+    found = []
+    while nodes:
+        prefix, node = nodes.pop()
+        for each in entries_of([node]):
+            if prefix or each != "hydra":
+                found += [f"{prefix}{each}"] * (each == name)
+                nodes.append((f"{prefix}{each}.", node._get_node(each)))
+    return sorted(set(found))
 
 
 def text_of(override: Override, open_keys: Sequence[str]) -> str:

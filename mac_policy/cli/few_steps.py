@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,12 +22,14 @@ from mac_policy.rows.generation.few_steps import (
     distances,
     drawn_once,
     features_for,
+    is_informative,
     possible_steps,
     set_with_classes,
     write_distances,
 )
 from mac_policy.rows.generation.infill import write_rows
 from mac_policy.rows.likelihoods.presets import rows_of_arm
+from mac_policy.rows.sets.registry import NUM_CLASSES
 
 
 @dataclass(frozen=True)
@@ -60,24 +63,31 @@ def main(config: dict[str, Any]) -> None:
         spec.shape,
         spec.levels or 2,
     )
-    found = distances(network, samples, rows)
-    write_distances(out / "distances.png", found, f"{spec.method} on {rows.name}: {NAME}")
     record = run_record(settings.seed, rows.record())
-    record |= {
-        "arm": spec.method,
-        "samples": count,
-        "temperature": settings.temperature,
-        "distance": {"about": NAME, **found},
-    }
+    record |= {"arm": spec.method, "samples": count, "temperature": settings.temperature, "distance": {"about": NAME}}
     record |= {"seconds": seconds, "classifier": {"test_accuracy": accuracy}}
-    table = Table(title=f"{spec.method} on {rows.name}, {count} samples: {NAME} (classifier: {accuracy:.1%} right)")
+    if is_informative(accuracy):
+        found = distances(network, samples, rows)
+        record["distance"] |= found
+        about = f"{spec.method} on {rows.name}"
+        write_distances(out / "distances.png", found, f"{about}: {NAME}")
+        Console().print(table_of(found, f"{about}, {count} samples: {NAME} (classifier: {accuracy:.1%} right)"))
+    else:
+        print(
+            f"no distances: the classifier is right for {accuracy:.1%} of the test images, guessing for "
+            f"{1 / NUM_CLASSES:.0%}; its features say nothing. Train it longer: feature_steps={settings.feature_steps} now"
+        )
+    print(write_json(out / "results.json", record))
+
+
+def table_of(found: Mapping[str, Any], title: str) -> Table:
+    table = Table(title=title)
     table.add_column("steps", justify="right")
     table.add_column("distance", justify="right")
     for steps, distance in found["steps"].items():
         table.add_row(steps, f"{distance:.3f}")
     table.add_row("test images", f"{found['between_test_images']:.3f}")
-    Console().print(table)
-    print(write_json(out / "results.json", record))
+    return table
 
 
 def asked_of(config: dict[str, Any]) -> FewSteps:

@@ -19,6 +19,7 @@ from mac_policy.training.settings import TrainSettings
 from mac_policy.training.streams import Shuffle, stream
 
 Model = TypeVar("Model", bound=nn.Module)
+UNSHOWN = ("step", "seconds", "rate")  # metrics that the progress shows in another way
 
 
 class TrainingDiverged(RuntimeError):
@@ -88,6 +89,10 @@ class Loop(ABC, Generic[Model]):
     def has_stalled(self) -> bool:
         """Whether the training stops early."""
         return 0 < self.settings.patience <= self.stale
+
+    def describe(self, row: Mapping[str, float]) -> str:
+        """A row of metrics as the progress shows it."""
+        return ", ".join(f"{name} {value:.4g}" for name, value in row.items() if name not in UNSHOWN)
 
     def after_validation(self, reporter: Reporter) -> None:
         """Called when a row of metrics has been added to `self.rows`."""
@@ -164,7 +169,7 @@ class Loop(ABC, Generic[Model]):
             self.seconds = before + time.perf_counter() - begun
             if self.step == self.total or self.is_due():
                 measured = self.rows[-1].get("step", 0) if self.rows else 0
-                reporter.line(self._measure(self.step - int(measured), reporter))
+                reporter.line(self.describe(self._measure(self.step - int(measured), reporter)))
                 if self.has_stalled():
                     reporter.note(f"stopped at step {self.step}: no better loss in {self.stale} validations")
                     break

@@ -48,12 +48,11 @@ class Reporter:
         if self._bar:
             self._bar.update(self._task, completed=done, note=f"loss {loss:.4g}, {self.rate():.0f} steps/s")
 
-    def line(self, row: dict[str, float]) -> None:
+    def line(self, metrics: str) -> None:
         """A line of metrics, if there is no bar."""
         if not self._bar:
             left = (self.total - self.done) / max(self.rate(), 1e-9)
-            numbers = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k not in ("step", "seconds", "rate"))
-            self.note(f"{self.title} {self.done}/{self.total}: {numbers}, {self.rate():.0f} steps/s, {left:.0f} s left")
+            self.note(f"{self.title} {self.done}/{self.total}: {metrics}, {self.rate():.0f} steps/s, {left:.0f} s left")
 
     def note(self, text: str) -> None:
         if self._bar:

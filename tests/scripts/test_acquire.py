@@ -54,6 +54,7 @@ def test_it_leaves_a_table_results_and_a_picture(user, done):
             assert len(found["area"]["per_seed"]) == 2
     assert (path.parent / "curves.png").stat().st_size > 5000
     assert re.search(r"sfarm +│ model", out)
+    assert max(len(line) for line in out.splitlines() if "│" in line) <= 100
 
 
 def test_the_same_command_again_measures_nothing_and_a_change_only_what_it_must(user, done):

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from mac_policy.cli.benchmark import changed_options, make, read_benchmark
+from mac_policy.cli.benchmark import caveat_of_preset, changed_options, make, read_benchmark
 from mac_policy.rows.checkpoint import load
 from tests.scripts.helpers import ROOT, composed, run_here, run_script, script_environment
 
@@ -117,14 +117,20 @@ def test_a_table_has_the_likelihoods_of_its_proposal_too(user):
         (("+seed=3",), "error: unknown option 'seed'; .* did you mean 'seeds'"),
         (("~seeds",), "error: ~seeds: options cannot be removed; write seeds=value"),
         (("seeds=0,1",), r"error: seeds=0,1 is a sweep: add -m .*, or write seeds=\[0,1\] for a list"),
-        (("seeds=[0",), r"error: 'seeds=\[0' cannot be read as key=value"),
+        (("seeds=[0",), r"error: 'seeds=\[0' cannot be read as key=value: \[ and \] do not match"),
+        (("name='a",), "error: \"name='a\" cannot be read as key=value: a quotation mark is missing"),
+        (("seeds 0",), "error: 'seeds 0' cannot be read as key=value: there is no ="),
+        (("=3",), "error: '=3' cannot be read as key=value: there is no key"),
+        (("runs=a:b c=d",), "cannot be read as key=value: write a list as runs=.*two pairs of quotes"),
+        (("hydra.rnu.dir=x",), "error: unknown option 'hydra.rnu'; .* did you mean 'hydra.run'"),
         (("runs=${nowhere}",), "error: runs: Interpolation key 'nowhere' not found"),
         (("runs=null",), "error: runs must be a path, got null"),
         (("name=[1]",), r"error: name must be .*, got \[1\]"),
         (("resume=no",), "error: resume must be true or false, got 'no'"),
         (("training.tensorboard=maybe",), "error: training.tensorboard must be true or false, got 'maybe'"),
         (("hydra/launcher=slurm",), "error: unknown hydra/launcher 'slurm'"),
-        (("--mulitrun",), "error: unrecognized arguments: --mulitrun"),
+        (("--mulitrun",), "error: unknown flag '--mulitrun'; .* did you mean '--multirun'"),
+        (("--training.steps", "3"), "error: unknown flag '--training.steps'; .* no dashes: training.steps=value"),
         (("benchmark=mnist",), "error: mnist: no train-images-idx3-ubyte.*data.download=true"),
         (("arms=sfarm",), r"error: arms must be a list such as \[a,b\], got 'sfarm'; write arms=\[sfarm\]"),
         (("data.chunk=100000",), "error: .* too few for a chunk of 100000"),
@@ -159,6 +165,20 @@ def test_a_mistake_is_one_clean_message(user, options, message):
 def test_one_where_several_belong_is_refused_with_what_to_write(options, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         made(*options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("preset=smoke",), "preset=smoke trains for a few steps"),
+        (("preset=cpu",), "preset=cpu trains for less than the paper"),
+        (("preset=paper", "training.steps=3", "network.width=8"), "other than those of preset=paper: network, training"),
+        (("preset=paper", "seeds=[1]"), None),
+    ],
+)
+def test_a_table_beside_a_papers_numbers_says_what_was_trained(options, said):
+    found = caveat_of_preset(changed_options(composed("benchmark", "benchmark=sfarm/tables", *options)))
+    assert found is None if said is None else said in found
 
 
 def made(*options):

@@ -1,11 +1,13 @@
 """completions.py, few_steps.py and generation.py as a user would run them, on a folder of images made here."""
 
+import json
 import re
 
 import imageio.v3 as imageio
 import numpy as np
 import pytest
 
+from mac_policy.cli import few_steps
 from tests.scripts.helpers import run_here
 
 
@@ -53,3 +55,18 @@ def test_a_mistake_is_one_clean_line(user, script, options, message):
     assert (code, out) == (2, "")  # nothing is drawn before
     assert re.search(message, err), err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("accuracy", "shown"), [(0.1, False), (0.6, True)])
+def test_distances_are_shown_if_the_classifier_is_better_than_guessing(user, monkeypatch, accuracy, shown):
+    found = {"steps": {"2": 1.5}, "between_test_images": 0.25}
+    monkeypatch.setattr(few_steps, "set_with_classes", lambda rows: rows.name)
+    monkeypatch.setattr(few_steps, "features_for", lambda *_: (None, accuracy))
+    monkeypatch.setattr(few_steps, "check_samples", lambda samples, rows: 2)
+    monkeypatch.setattr(few_steps, "distances", lambda *_: found)
+    out = user / f"few-{accuracy}"
+    code, said, err = run(user, "few_steps", f"{RUN}/sfarm-s0", "preset=smoke", "steps=[2]", f"out={out}")
+    assert code == 0, err
+    distance = json.loads((out / "results.json").read_text())["distance"]
+    assert ("steps" in distance, (out / "distances.png").exists(), "1.500" in said) == (shown, shown, shown)
+    assert ("right for 10.0% of the test images, guessing for 10%" in said) != shown

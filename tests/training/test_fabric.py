@@ -73,5 +73,5 @@ def test_without_rich_a_terminal_gets_lines(capsys, monkeypatch):
     with warnings.catch_warnings(), Reporter("run", 10, 0) as reporter:
         warnings.simplefilter("error")
         reporter.step(10, 0.5)
-        reporter.line({"step": 10, "loss": 0.5})
+        reporter.line("loss 0.5")
     assert "run 10/10: loss 0.5" in capsys.readouterr().out

@@ -18,34 +18,35 @@ INTERVALS = "95% intervals: Student t over splits (over rows for a single split)
 FORMS = {"needed": ".2f", "fewer": "+.2f"}
 
 
-def results_table(record: Mapping[str, Any]) -> Table:
-    """A row for each arm and order, with the area under the curve, the number of variables needed, and the curve."""
-    table = Table(
-        title=f"{record['benchmark']}: 'area' is the mean error over 0, 1, 2, ... known variables, comparable between "
-        "arms and orders. 'needed' is the number of known variables at which the error is half-way between the errors "
-        "with none and with all variables known, in the arm's own random order: not to be compared between arms. "
-        f"{INTERVALS}",
-        caption=_without_half_way(record),
-    )
+MEANING = (
+    "area: the mean error over 0, 1, 2, ... known variables, which compares arms and orders.\n"
+    "needed: the number of known variables at which the error is half-way between the errors with none and with all\n"
+    "variables known, in the arm's own random order: not to be compared between arms. fewer: than in the random order.\n"
+    f"{INTERVALS}.\n"
+    "The errors at each number of known variables are in results.json and curves.png."
+)
+
+
+def results_table(record: Mapping[str, Any], metric: str) -> Table:
+    """A row for each arm and order, with the area under the curve of an error and the number of variables needed."""
+    table = Table(title=f"{record['benchmark']}: {metric}, {record['unit'][metric]}", caption=_without(record, metric))
     for name in ("arm", "order"):
         table.add_column(name, no_wrap=True)
-    for metric in METRICS:
-        for name in (f"{metric}: area", "needed", "fewer than random", f"{metric} 0, 1, 2, ... known"):
-            table.add_column(name, justify="right")
+    for name in ("area", "needed", "fewer"):
+        table.add_column(name, justify="right")
     for name, arm in record["arms"].items():
         if "diverged" in arm:
-            table.add_row(name, "diverged", *[""] * 4 * len(METRICS))
+            table.add_row(name, "diverged")
             continue
         for order in record["orders"]:
-            found = [arm[metric]["orders"][order] for metric in METRICS]
-            cells = [cell for each in found for cell in _cells(each, order)]
-            table.add_row(name if order == next(iter(record["orders"])) else "", order, *cells)
+            shown = name if order == next(iter(record["orders"])) else ""
+            table.add_row(shown, order, *_cells(arm[metric]["orders"][order], order))
     return table
 
 
 def paired_table(record: Mapping[str, Any]) -> Table:
     """A row for each pair of arms, with the paired difference of the areas under the curve in each order."""
-    table = Table(title=f"{record['benchmark']}: paired differences of the area between two arms. {INTERVALS}")
+    table = Table(title=f"{record['benchmark']}: paired differences of the area between two arms")
     table.add_column("arms", no_wrap=True)
     table.add_column("order", no_wrap=True)
     for metric in METRICS:
@@ -57,22 +58,17 @@ def paired_table(record: Mapping[str, Any]) -> Table:
     return table
 
 
-def _without_half_way(record: Mapping[str, Any]) -> str | None:
+def _without(record: Mapping[str, Any], metric: str) -> str | None:
     """A caption that names the arms without a half-way error."""
-    found = [
-        f"{name} ({metric})"
-        for name, arm in record["arms"].items()
-        for metric in METRICS
-        if "diverged" not in arm and arm[metric]["half_way"] is None
-    ]
+    arms = record["arms"].items()
+    found = [name for name, arm in arms if "diverged" not in arm and arm[metric]["half_way"] is None]
     text = f"-: in a split the error with all variables known is not below that with none known: {', '.join(found)}"
     return text if found else None
 
 
-def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str, str]:
+def _cells(found: Mapping[str, Any], order: str) -> tuple[str, str, str]:
     needed, fewer = ("-" if found[name] is None else with_interval(found[name], form) for name, form in FORMS.items())
-    curve = " ".join(f"{value:.2f}" for value in found["mean"])
-    return with_interval(found["area"], ".3f"), needed, "" if order == "random" else fewer, curve
+    return with_interval(found["area"], ".3f"), needed, "" if order == "random" else fewer
 
 
 def write_plot(record: Mapping[str, Any], path: Path) -> Path:

@@ -22,11 +22,12 @@ from mac_policy.rows.checkpoint import WEIGHTS, Kept, read_kept, write_kept
 from mac_policy.rows.generation.features import FeatureNetwork, feature_distance, train_feature_network
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.model import AnyOrderRows, RowModel
-from mac_policy.rows.sets.registry import LABELLED, load_rows
+from mac_policy.rows.sets.registry import LABELLED, NUM_CLASSES, load_rows
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.streams import stream
 
 ROWS_AT_ONCE = 50  # images sampled together, with a random stream for each batch
+LEAST_ACCURACY = 2 / NUM_CLASSES  # twice that of guessing
 CLASSES_OF = {"binarized_mnist": "mnist"}  # the labelled set that provides the classes of an unlabelled set
 
 
@@ -101,6 +102,16 @@ def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNet
     name = set_with_classes(rows)
     labelled = rows if name == rows.name else load_rows(name, root)
     return train_feature_network(labelled, levels=rows.levels, steps=steps)
+
+
+def is_informative(accuracy: float) -> bool:
+    """Whether a classifier is right often enough for distances between its features to say something about images.
+
+    >>> from mac_policy.rows.generation.few_steps import is_informative
+    >>> is_informative(0.1), is_informative(0.5)
+    (False, True)
+    """
+    return accuracy >= LEAST_ACCURACY
 
 
 def set_with_classes(rows: RowSet) -> str:

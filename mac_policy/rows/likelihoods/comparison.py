@@ -20,6 +20,7 @@ from mac_policy.rows import checkpoint
 from mac_policy.rows.likelihoods.evaluate import Outcome, evaluate
 from mac_policy.rows.likelihoods.queries import evaluation_queries
 from mac_policy.rows.likelihoods.training import ArmRun, Budget
+from mac_policy.rows.likelihoods.unit import unit_of
 from mac_policy.rows.methods import METHODS, check_methods
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec, build
@@ -117,6 +118,7 @@ class Comparison:
     def record(self, outcomes: Sequence[Outcome], rows: RowSet) -> dict[str, Any]:
         """The content of results.json."""
         discrete = rows.levels is not None
+        unit = unit_of(discrete, rows.num_variables)
         by_arm = {arm: [o for o in outcomes if o.arm == arm] for arm in self.arms}
         values = {
             arm: [o.metrics(rows.num_variables, discrete, in_nats=rows.levels == 2) for o in found if not o.diverged]
@@ -128,8 +130,8 @@ class Comparison:
         models = {"networks": asked, "head": self.head, "order": self.order, "regions": self.regions}
         said = {
             "benchmark": self.name,
-            "unit": "bits per variable" if discrete else "nats",
-            "better": "lower" if discrete else "higher",
+            "unit": unit.name,
+            "better": unit.better,
             "budget": json.loads(json.dumps({**budget.as_dict(), "evaluation": vars(budget.evaluation)})),
             "models": json.loads(json.dumps(models)),
             "arms": {arm: self.arm_record(by_arm[arm], values[arm]) for arm in self.arms if by_arm[arm]},

@@ -16,6 +16,7 @@ from mac_policy.common.settings import Natural, NonNegative, Settings, choice
 from mac_policy.rows import checkpoint
 from mac_policy.rows.likelihoods.evaluate import LIKELIHOOD, log_likelihoods, row_tensor
 from mac_policy.rows.likelihoods.queries import EvaluationSettings, curve_queries
+from mac_policy.rows.likelihoods.unit import unit_of
 from mac_policy.rows.model import RowModel, rows_of
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.rows.spec import ModelSpec
@@ -172,6 +173,12 @@ class ArmRun(Run[RowModel]):
                 )["model"]
                 found[name] = -float(values.mean()) / self.data.num_variables
         return {**found, "validation_loss": found.get("marginal", found["joint"])}
+
+    def describe(self, row: Mapping[str, float]) -> str:
+        """The training loss, and the likelihoods of the validation rows in the unit and with the sign of the tables."""
+        unit = unit_of(self.data.levels is not None, self.data.num_variables)
+        found = [f"{name} {unit.factor * row[name]:.4g}" for name in ("joint", "marginal") if name in row]
+        return f"training loss {row['loss']:.4g}; validation rows: {', '.join(found)} {unit.name} ({unit.better} is better)"
 
     def write_model(self, facts: Mapping[str, Any]) -> None:
         checkpoint.save(self.average, self.spec, self.folder, self.data.record(), facts, self.identity)

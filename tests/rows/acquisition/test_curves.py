@@ -78,11 +78,10 @@ def test_an_arm_that_learns_nothing_needs_no_number_of_variables():
     assert found["orders"]["model"]["needed"] is None
     assert found["orders"]["model"]["fewer"] is None
     assert found["orders"]["model"]["area"]["mean"] == 1.0
-    record = {"benchmark": "b", "orders": dict.fromkeys(orders, ""), "arms": {"vae": {"rmse": found, "nll": found}}}
-    table = results_table(record)
+    record = {"benchmark": "b", "unit": {"nll": "nats"}, "orders": dict.fromkeys(orders, ""), "arms": {"vae": {"nll": found}}}
+    table = results_table(record, "nll")
     assert [list(column.cells) for column in table.columns][3] == ["-", "-"]
-    assert "vae (rmse), vae (nll)" in str(table.caption)
-    assert "not to be compared between arms" in str(table.title)
+    assert str(table.caption).endswith("none known: vae")
 
 
 def test_areas_and_the_values_of_each_split_are_those_by_hand():

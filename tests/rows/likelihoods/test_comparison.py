@@ -1,6 +1,7 @@
 """A whole comparison: what comes out, what is reused, and what an arm that fails leaves."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -166,3 +167,15 @@ def test_the_order_of_the_arms_changes_nothing(tmp_path):
     assert (
         torch.tensor(first["paired"]["mac - ardm"]["joint"]["mean"]) == -second["paired"]["ardm - mac"]["joint"]["mean"]
     )
+
+
+@pytest.mark.parametrize(("rows", "unit", "factor"), [("letters", "bits per variable", 1.4427), ("numbers", "nats", -4)])
+def test_progress_has_the_unit_and_the_sign_of_the_table(tmp_path, capsys, rows, unit, factor):
+    chosen = {"rows": numbers(), "head": ENERGY} if rows == "numbers" else {}
+    record = compare(tmp_path, arms=("mac",), seeds=(0,), **chosen).run(one_process())
+    line = [line for line in capsys.readouterr().out.splitlines() if "validation rows" in line][-1]
+    joint, marginal, named = re.search(r"joint (\S+), marginal (\S+) (.*?) \(", line).groups()
+    kept = read_metrics(tmp_path / "mac-s0" / "metrics.csv")
+    assert named == record["unit"] == unit
+    assert float(joint) == pytest.approx(factor * kept["joint"][-1], rel=1e-3)
+    assert float(marginal) == pytest.approx(factor * kept["marginal"][-1], rel=1e-3)
