@@ -118,7 +118,7 @@ def test_a_table_has_the_likelihoods_of_its_proposal_too(user):
         (("~seeds",), "error: ~seeds: options cannot be removed; write seeds=value"),
         (("seeds=0,1",), r"error: seeds=0,1 is a sweep: add -m .*, or write seeds=\[0,1\] for a list"),
         (("seeds=[0",), r"error: 'seeds=\[0' cannot be read as key=value: \[ and \] do not match"),
-        (("name='a",), "error: \"name='a\" cannot be read as key=value: a quotation mark is missing"),
+        (("name='a",), 'error: "name=\'a" cannot be read as key=value: a quotation mark is missing'),
         (("seeds 0",), "error: 'seeds 0' cannot be read as key=value: there is no ="),
         (("=3",), "error: '=3' cannot be read as key=value: there is no key"),
         (("runs=a:b c=d",), "cannot be read as key=value: write a list as runs=.*two pairs of quotes"),
@@ -172,7 +172,10 @@ def test_one_where_several_belong_is_refused_with_what_to_write(options, message
     [
         (("preset=smoke",), "preset=smoke trains for a few steps"),
         (("preset=cpu",), "preset=cpu trains for less than the paper"),
-        (("preset=paper", "training.steps=3", "network.width=8"), "other than those of preset=paper: network, training"),
+        (
+            ("preset=paper", "training.steps=3", "network.width=8"),
+            "other than those of preset=paper: network, training",
+        ),
         (("preset=paper", "seeds=[1]"), None),
     ],
 )

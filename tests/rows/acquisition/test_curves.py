@@ -78,7 +78,12 @@ def test_an_arm_that_learns_nothing_needs_no_number_of_variables():
     assert found["orders"]["model"]["needed"] is None
     assert found["orders"]["model"]["fewer"] is None
     assert found["orders"]["model"]["area"]["mean"] == 1.0
-    record = {"benchmark": "b", "unit": {"nll": "nats"}, "orders": dict.fromkeys(orders, ""), "arms": {"vae": {"nll": found}}}
+    record = {
+        "benchmark": "b",
+        "unit": {"nll": "nats"},
+        "orders": dict.fromkeys(orders, ""),
+        "arms": {"vae": {"nll": found}},
+    }
     table = results_table(record, "nll")
     assert [list(column.cells) for column in table.columns][3] == ["-", "-"]
     assert str(table.caption).endswith("none known: vae")

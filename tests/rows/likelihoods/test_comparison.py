@@ -169,7 +169,9 @@ def test_the_order_of_the_arms_changes_nothing(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("rows", "unit", "factor"), [("letters", "bits per variable", 1.4427), ("numbers", "nats", -4)])
+@pytest.mark.parametrize(
+    ("rows", "unit", "factor"), [("letters", "bits per variable", 1.4427), ("numbers", "nats", -4)]
+)
 def test_progress_has_the_unit_and_the_sign_of_the_table(tmp_path, capsys, rows, unit, factor):
     chosen = {"rows": numbers(), "head": ENERGY} if rows == "numbers" else {}
     record = compare(tmp_path, arms=("mac",), seeds=(0,), **chosen).run(one_process())
