@@ -98,7 +98,8 @@ def remedy(text: str) -> str:
             return f"{opening} and {closing} do not match"
     if any(value.count(quote) % 2 for quote in "'\""):
         return "a quotation mark is missing"
-    return f"""write a list as {key}=[a,b] and a text with spaces, commas or brackets in two pairs of quotes, "{key}='a, b'\""""
+    quoted = f"\"{key}='a, b'\""
+    return f"write a list as {key}=[a,b], and a text with spaces, commas or brackets in two pairs of quotes, {quoted}"
 
 
 def first_line(error: BaseException) -> str:

@@ -75,7 +75,7 @@ def main(config: dict[str, Any]) -> None:
     else:
         print(
             f"no distances: the classifier is right for {accuracy:.1%} of the test images, guessing for "
-            f"{1 / NUM_CLASSES:.0%}; its features say nothing. Train it longer: feature_steps={settings.feature_steps} now"
+            f"{1 / NUM_CLASSES:.0%}, so that its features say nothing; raise feature_steps={settings.feature_steps}"
         )
     print(write_json(out / "results.json", record))
 

@@ -21,7 +21,7 @@ FORMS = {"needed": ".2f", "fewer": "+.2f"}
 MEANING = (
     "area: the mean error over 0, 1, 2, ... known variables, which compares arms and orders.\n"
     "needed: the number of known variables at which the error is half-way between the errors with none and with all\n"
-    "variables known, in the arm's own random order: not to be compared between arms. fewer: than in the random order.\n"
+    "variables known, in the arm's own random order: not to be compared between arms. fewer: than at random.\n"
     f"{INTERVALS}.\n"
     "The errors at each number of known variables are in results.json and curves.png."
 )

@@ -177,8 +177,8 @@ class ArmRun(Run[RowModel]):
     def describe(self, row: Mapping[str, float]) -> str:
         """The training loss, and the likelihoods of the validation rows in the unit and with the sign of the tables."""
         unit = unit_of(self.data.levels is not None, self.data.num_variables)
-        found = [f"{name} {unit.factor * row[name]:.4g}" for name in ("joint", "marginal") if name in row]
-        return f"training loss {row['loss']:.4g}; validation rows: {', '.join(found)} {unit.name} ({unit.better} is better)"
+        found = ", ".join(f"{name} {unit.factor * row[name]:.4g}" for name in ("joint", "marginal") if name in row)
+        return f"training loss {row['loss']:.4g}; validation rows: {found} {unit.name} ({unit.better} is better)"
 
     def write_model(self, facts: Mapping[str, Any]) -> None:
         checkpoint.save(self.average, self.spec, self.folder, self.data.record(), facts, self.identity)
