@@ -52,6 +52,12 @@ def shorten(vector: Vector, longest: float) -> Vector:
     return vector if length <= longest else vector * (longest / length)
 
 
+def tool_centre(data: mujoco.MjData) -> Vector:
+    """(3,) the tool centre point."""
+    site = data.site("end_effector")
+    return site.xpos + TCP_OFFSET * site.xmat.reshape(3, 3)[:, 2]
+
+
 class RobotArm:
     """Kinematics of the robot arm in a model: reads the live state, solves on a scratch copy."""
 

@@ -7,7 +7,7 @@ time, for an operator.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +15,23 @@ from numpy.typing import NDArray
 
 from envs.kitchen import environment as kitchen  # first: it explains why a simulator cannot be loaded
 from envs.kitchen.control import RobotArm, action_for
-from envs.kitchen.goals import CANONICAL_ORDER, MAX_EPISODE_STEPS, demonstration_order, goal_tasks
-from envs.kitchen.stroke import StrokeRunner
-from envs.kitchen.strokes import MANOEUVRES, is_done
+from envs.kitchen.goals import (
+    CANONICAL_ORDER,
+    HINGE_CABINET,
+    MAX_EPISODE_STEPS,
+    SLIDE_CABINET,
+    demonstration_order,
+    goal_tasks,
+)
+from envs.kitchen.stroke import Stage, StrokeRunner
+from envs.kitchen.strokes import MANOEUVRES, distances_to, is_done
 from mac_policy.demonstrations.episode import Episode
 
 SPEED = (0.036, 0.052)  # metres of tool motion a step, drawn once an episode
 # Range of the noise's standard deviation while collecting, drawn once an episode. With clean labels, noise shows how
 # to recover; policies trained on a wide range did better than on any single value.
 COLLECTION_NOISE = (0.05, 0.35)
+FOLLOWED = 0.1  # metres by which another goal is nearer than the pursued one before a cooperative expert changes to it
 
 
 class ScriptedExpert:
@@ -47,7 +55,27 @@ class ScriptedExpert:
         self._rng = rng
         self._speed = float(rng.uniform(*SPEED))
         self._stroke: StrokeRunner | None = None
+        self._pursued: str | None = None
         self.finished = False
+
+    def want(self, order: Sequence[str], simulator: kitchen.KitchenEnv) -> None:
+        """Pursue other goals from now on; a stroke at a goal that is not pursued any more is broken off."""
+        self._tries = {task: self._tries.get(task, 0) for task in goal_tasks(list(order))}
+        self.finished = False
+        if self._stroke is not None and self._pursued != self.wish((), simulator):
+            self._stroke.break_off(simulator.data)
+            self._pursued = None
+
+    def wish(self, completed: Collection[str], simulator: kitchen.KitchenEnv) -> str | None:
+        """The goal that is pursued, or will be pursued next; None if no goal is left.
+
+        completed: goals that count as completed, besides those that the expert has seen completed itself
+        """
+        left = self._left(completed)
+        if self._pursued in left:
+            return self._pursued
+        able = self._able(left)
+        return self._choose(able, simulator) if able else None
 
     def act(self, observation: NDArray[np.floating] | None, simulator: kitchen.KitchenEnv) -> NDArray[np.float32]:
         """(9,) the clean action for the simulator's present state; `observation` is not needed."""
@@ -63,12 +91,47 @@ class ScriptedExpert:
 
     def _plan(self, simulator: kitchen.KitchenEnv) -> None:
         """Plan the next stroke, or finish when no goal is left."""
-        left = [task for task, tries in self._tries.items() if tries < self.attempts and task not in self._done]
+        left = self._able(self._left())
         self.finished = not left
+        self._stroke, self._pursued = None, None
         if left:
-            self._tries[left[0]] += 1
-            stroke = MANOEUVRES[left[0]].stroke(simulator.data, self._rng)
+            self._pursued = self._choose(left, simulator)
+            self._tries[self._pursued] += 1
+            stroke = MANOEUVRES[self._pursued].stroke(simulator.data, self._rng)
             self._stroke = StrokeRunner(self._arm, stroke, self._speed)
+
+    def _left(self, completed: Collection[str] = ()) -> list[str]:
+        return [task for task in self._tries if task not in self._done and task not in completed]
+
+    def _able(self, tasks: Sequence[str]) -> list[str]:
+        """The goals that have not been tried too often."""
+        return [task for task in tasks if self._tries[task] < self.attempts]
+
+    def _choose(self, left: Sequence[str], simulator: kitchen.KitchenEnv) -> str:
+        """The goal to pursue next."""
+        return left[0]
+
+
+class CooperativeExpert(ScriptedExpert):
+    """Pursues the goal that the arm is nearest to, and changes to another one while the arm is carried there."""
+
+    def act(self, observation: NDArray[np.floating] | None, simulator: kitchen.KitchenEnv) -> NDArray[np.float32]:
+        if self._stroke is not None and self._stroke.stage is Stage.TRAVEL and self._pursued is not None:
+            left = self._able([task for task in self._left() if task != self._pursued])
+            away = distances_to(simulator.data, [self._pursued, *left])
+            if any(away[task] < away[self._pursued] - FOLLOWED for task in self._reachable(left)):
+                self._tries[self._pursued] -= 1  # an attempt that was not made
+                self._plan(simulator)
+        return super().act(observation, simulator)
+
+    def _choose(self, left: Sequence[str], simulator: kitchen.KitchenEnv) -> str:
+        away = distances_to(simulator.data, left)
+        return min(self._reachable(left), key=away.__getitem__)
+
+    @staticmethod
+    def _reachable(left: Sequence[str]) -> list[str]:
+        """The goals without the hinge cabinet where its open door would block the slide cabinet."""
+        return [task for task in left if task != HINGE_CABINET or SLIDE_CABINET not in left]
 
 
 class Plan(NamedTuple):

@@ -123,6 +123,11 @@ class KitchenEnv(Env):
         """The simulator's live state."""
         return self.inner.data
 
+    @property
+    def completed(self) -> tuple[str, ...]:
+        """The completed goals in the order of their completion."""
+        return self._completed
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:

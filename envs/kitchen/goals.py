@@ -25,13 +25,15 @@ GOAL_SETS: dict[str, tuple[str, ...]] = {
     "kitchen-complete": (MICROWAVE, KETTLE, LIGHT_SWITCH, SLIDE_CABINET),
     "kitchen-mixed": (MICROWAVE, KETTLE, BOTTOM_BURNER, LIGHT_SWITCH),
     "kitchen-partial": (MICROWAVE, KETTLE, LIGHT_SWITCH, SLIDE_CABINET),
+    "kitchen-intent": CANONICAL_ORDER,
 }
 
 MAX_EPISODE_STEPS = 280
 
 ORDERS = ("default", "random", "canonical")
 # Goal sets whose demonstrations are undirected: four of the seven tasks, whatever the goals are.
-UNDIRECTED = ("kitchen-mixed", "kitchen-partial")
+UNDIRECTED = ("kitchen-mixed", "kitchen-partial", "kitchen-intent")
+RANDOM_BY_DEFAULT = ("kitchen-partial", "kitchen-intent")
 TASKS_PER_DEMONSTRATION = 4
 
 # D4RL's 60 columns: 0-8 robot, 9-29 objects, 30-59 the goal. FrankaKitchen-v1's 59: 0-8 robot positions, 9-17
@@ -74,17 +76,17 @@ def goal_tasks(task: str | Sequence[str]) -> tuple[str, ...]:
 def demonstration_order(task: str | Sequence[str], order: str, rng: np.random.Generator) -> tuple[str, ...]:
     """The goals of one demonstration, for a goal set or a list of goals.
 
-    kitchen-mixed and kitchen-partial: four goals drawn from the seven; otherwise the goals themselves. 'canonical' is
-    the human order (microwave, kettle, burners, light, slide, hinge), 'random' any order in which the slide cabinet
-    comes before the hinge cabinet, whose open door blocks it. 'default' is random for kitchen-partial and canonical
-    for the others.
+    kitchen-mixed, kitchen-partial and kitchen-intent: four goals drawn from the seven; otherwise the goals themselves.
+    'canonical' is the human order (microwave, kettle, burners, light, slide, hinge), 'random' any order in which the
+    slide cabinet comes before the hinge cabinet, whose open door blocks it. 'default' is random for kitchen-partial
+    and kitchen-intent and canonical for the others.
     """
     check_choice("order", order, ORDERS)
     tasks = goal_tasks(task)
     if isinstance(task, str) and task in UNDIRECTED:
         tasks = tuple(str(name) for name in rng.permutation(CANONICAL_ORDER)[:TASKS_PER_DEMONSTRATION])
     if order == "default":
-        order = "random" if task == "kitchen-partial" else "canonical"
+        order = "random" if task in RANDOM_BY_DEFAULT else "canonical"
     if order == "canonical":
         return tuple(name for name in CANONICAL_ORDER if name in tasks)
     return slide_before_hinge([str(name) for name in rng.permutation(tasks)])

@@ -93,6 +93,13 @@ class StrokeRunner:
         self._age += 1
         return action_for(data, self._joint_step(data), self.gripper)
 
+    def break_off(self, data: mujoco.MjData) -> None:
+        """Go on with the release of the object and the way back, without them before the object is reached."""
+        if self.stage is Stage.TRAVEL:
+            self.stage = None
+        while self.stage not in (Stage.RELEASE, Stage.BACK_OFF, None):
+            self._advance(data)
+
     @property
     def gripper(self) -> float:
         """+1 to open, -1 to close."""

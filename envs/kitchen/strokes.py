@@ -5,6 +5,7 @@ closed, follow a path that leads the object's joint by a small margin, release, 
 world's frame and radians; the hand points along +y at yaw 0.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import mujoco
 import numpy as np
 from gymnasium_robotics.envs.franka_kitchen.kitchen_env import BONUS_THRESH, OBS_ELEMENT_GOALS, OBS_ELEMENT_INDICES
 
-from envs.kitchen.control import Pose, Vector
+from envs.kitchen.control import Pose, Vector, tool_centre
 from envs.kitchen.goals import (
     BOTTOM_BURNER,
     HINGE_CABINET,
@@ -240,3 +241,9 @@ MANOEUVRES: dict[str, Door | Slider | Knob | Kettle] = {
     BOTTOM_BURNER: Knob(joint=11, centre=(-0.256, 0.645, 2.226)),
     TOP_BURNER: Knob(joint=15, centre=(-0.256, 0.645, 2.340)),
 }  # fmt: skip
+
+
+def distances_to(data: mujoco.MjData, tasks: Sequence[str]) -> dict[str, float]:
+    """Metres from the tool to where it would touch the object of each goal."""
+    tool, strokes = tool_centre(data), {task: MANOEUVRES[task].stroke(data, np.random.default_rng(0)) for task in tasks}
+    return {task: float(np.linalg.norm(stroke.contact(data).position - tool)) for task, stroke in strokes.items()}

@@ -50,6 +50,7 @@ ACTIONS = Actions(
 )
 """An action sends each joint to its reading + SCALE * action."""
 DEMONSTRATOR = ("control", "demonstrator", "environment", "goals", "sensors", "stroke", "strokes")
+ACTION_SPACE = spaces.Box(-1.0, 1.0, (9,), np.float32)
 SIZE_OF_VIEW = {30: "qpos", 59: "full"}
 
 
@@ -93,10 +94,14 @@ class KitchenTask(Task):
         return self.with_options(observation=SIZE_OF_VIEW.get(observation_dim, "qpos"))
 
     def make(self, size: int | None = None) -> Environment:
+        return self.made(size)
+
+    def made(self, size: int | None, **more: Any) -> Environment:
+        """The environment with more options than the kitchens share."""
         from envs.kitchen.environment import make
 
         drawn = {} if size is None else {"render_mode": "rgb_array", "width": size, "height": size, "shadows": False}
-        return make(self.name, self.observation, self.start, self.joint_std, self.sensors, **drawn)
+        return make(self.name, self.observation, self.start, self.joint_std, self.sensors, **drawn, **more)
 
     def reset_options(self, episode: Episode) -> dict[str, Any] | None:
         """Start from the first observed positions at rest: a replay drifts from what was recorded."""
@@ -122,8 +127,33 @@ class KitchenTask(Task):
 @functools.cache
 def kitchen_data(name: str, sensors: str = "stock") -> TaskData:
     """Where the demonstrations of a set of goals are published, and how scripted ones are recorded."""
+    return TaskData(
+        name=name,
+        action_space=ACTION_SPACE,
+        views=VIEWS,
+        minari_id=f"D4RL/kitchen/{name.removeprefix('kitchen-')}-v2",
+        minari_keys=("observation",),
+        published_kind="human",
+        official=official_file(name),
+        scripted=scripted_kitchen(name, sensors),
+        variant=variant_of(sensors),
+        completions=kitchen_completions,
+    )
+
+
+def official_file(name: str) -> OfficialFile:
+    """The file of human demonstrations that D4RL publishes for a set of goals."""
     file_name, sha256 = OFFICIAL[name]
-    box = spaces.Box(-1.0, 1.0, (9,), np.float32)
+    return OfficialFile(f"{name}-v0", file_name, D4RL_URL + file_name, sha256)
+
+
+def variant_of(sensors: str) -> str:
+    """The word for the sensors in the name of a scripted data set."""
+    return "" if sensors == "stock" else f"{sensors}-sensors"
+
+
+def scripted_kitchen(name: str, sensors: str, **more: Any) -> Scripted:
+    """The scripted demonstrations of a set of goals; more: other fields of `Scripted`."""
     spec = gymnasium.spec(f"mac_policy/{name}-v0")
     spec = dataclasses.replace(spec, kwargs={**spec.kwargs, "sensors": sensors}) if sensors != "stock" else spec
     card = Card(
@@ -133,24 +163,14 @@ def kitchen_data(name: str, sensors: str = "stock") -> TaskData:
         author=("mac_policy contributors",),
         requirements=("gymnasium-robotics>=1.4", "mujoco>=3.3,<3.12"),
         env_spec=spec,
-        action_space=box,
+        action_space=ACTION_SPACE,
     )
-    return TaskData(
-        name=name,
-        action_space=box,
-        views=VIEWS,
-        minari_id=f"D4RL/kitchen/{name.removeprefix('kitchen-')}-v2",
-        minari_keys=("observation",),
-        published_kind="human",
-        official=OfficialFile(f"{name}-v0", file_name, D4RL_URL + file_name, sha256),
-        scripted=Scripted(
-            partial(record, name, sensors=sensors),
-            card=card,
-            orders={order: partial(record, name, order, sensors=sensors) for order in ("random", "canonical")},
-            modules=tuple(f"envs.kitchen.{module}" for module in DEMONSTRATOR),
-        ),
-        variant="" if sensors == "stock" else f"{sensors}-sensors",
-        completions=kitchen_completions,
+    return Scripted(
+        partial(record, name, sensors=sensors),
+        card=card,
+        orders={order: partial(record, name, order, sensors=sensors) for order in ("random", "canonical")},
+        modules=tuple(f"envs.kitchen.{module}" for module in DEMONSTRATOR),
+        **more,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ from mac_policy.common.checks import check_choice
 from mac_policy.common.provenance import command_words
 from mac_policy.common.settings import Natural, Settings, from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
-from mac_policy.evaluation.arms import FILLER_SEED
 from mac_policy.policies.fit import TrainResult, train
 from mac_policy.policies.registry import POLICIES, find_policy, make_policy, make_settings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.tasks import TASKS, Task
+from mac_policy.tasks.experiment import FILLER_SEED, PlannedRun
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.loop import TrainingDiverged
 from mac_policy.training.settings import TrainSettings
@@ -30,59 +30,75 @@ from mac_policy.training.settings import TrainSettings
 class Options(Settings):
     """See configs/train_policy.yaml."""
 
-    train: tuple[str, ...]
+    train: tuple[str, ...] | None
     seed: Natural
     resume: bool
+    labels: bool | None
     name: str | int | None
     runs: Path
 
 
 def main(config: dict[str, Any]) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    options, settings = check(config)
     task = task_of(config)
+    options, settings = check(config, task)
     fabric = make_fabric(settings)
     with fabric.rank_zero_first():  # the first process may have to fetch or record the demonstrations
         demos = task.load_demonstrations(**config["data"])
     results = [
-        train_one(options, task, kind, config[kind], seed, demos, settings, fabric)
-        for kind, seed in plan(options.train, options.seed)
+        train_one(options, task, run, config[run.kind], demos, settings, fabric)
+        for run in plan(options, task.experiment.runs)
     ]
     if fabric.is_global_zero:
         report(options, task, results)
 
 
-def check(config: dict[str, Any]) -> tuple[Options, TrainSettings]:
+def check(config: dict[str, Any], task: Task) -> tuple[Options, TrainSettings]:
     """The options and the settings of training; a mistake shows before anything is fetched or recorded."""
     options = options_of(Options, config)
+    if options.labels and not task.labels:
+        raise ValueError(f"labels=true, but task={task.name} has no labels")
     settings = from_mapping(TrainSettings, config["training"], "training settings")
-    for kind in options.train:
+    for kind in options.train or ():
         check_choice("policy in train", kind, POLICIES)
-        needed = {field.name for field in fields(find_policy(kind).settings_class)}
-        if not needed <= set(config.get(kind) or ()):  # a preset has some settings of kinds that are not chosen
-            raise ValueError(f"train names {kind}, whose settings are missing: choose policy={kind}")
-        make_settings(kind, config[kind])
+    for run in plan(options, task.experiment.runs):
+        needed = {field.name for field in fields(find_policy(run.kind).settings_class)}
+        if not needed <= set(config.get(run.kind) or ()):  # a preset has some settings of kinds that are not chosen
+            raise ValueError(f"train names {run.kind}, whose settings are missing: choose policy={run.kind}")
+        make_settings(run.kind, {**config[run.kind], **run.settings})
     return options, settings
 
 
-def plan(kinds: Sequence[str], seed: int) -> list[tuple[str, int]]:
-    """Each kind with its seed; a second policy of a kind gets another seed."""
-    return [(kind, seed + FILLER_SEED * kinds[:i].count(kind)) for i, kind in enumerate(kinds)]
+def plan(options: Options, experiment: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The runs to train: those of the task's experiment, or one of each kind in `train`, where a second one of a kind
+    gets another seed. A run with the name of one of the experiment has labels if that one has."""
+    if options.train is None:
+        runs = [replace(run, name=run.name if options.name is None else str(options.name)) for run in experiment]
+    else:
+        known = {run.run: run.labels for run in experiment}
+        kinds, name = options.train, None if options.name is None else str(options.name)
+        runs = [
+            PlannedRun(kind, name, labels=known.get(name or kind, True), seed=FILLER_SEED * kinds[:i].count(kind))
+            for i, kind in enumerate(kinds)
+        ]
+    return runs if options.labels is None else [replace(run, labels=options.labels) for run in runs]
 
 
 def train_one(
     options: Options,
     task: Task,
-    kind: str,
+    run: PlannedRun,
     policy_settings: dict[str, Any],
-    seed: int,
     demos: Demonstrations,
     settings: TrainSettings,
     fabric: Fabric,
 ) -> TrainResult:
     observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
-    policy = make_policy(kind, Spaces.of(observed, task.action_space_of(demos), task.actions), policy_settings, seed)
-    folder = options.runs / task.folder_name(demos) / f"{options.name or kind}-s{seed}"
+    labels = task.labels if run.labels else ()
+    known = Spaces.of(observed, task.action_space_of(demos), task.actions, labels)
+    seed = options.seed + run.seed
+    policy = make_policy(run.kind, known, {**policy_settings, **run.settings}, seed)
+    folder = options.runs / task.folder_name(demos) / f"{run.run}-s{seed}"
     try:
         return train(policy, demos, settings, folder, seed=seed, resume=options.resume, fabric=fabric)
     except TrainingDiverged as error:
@@ -98,7 +114,7 @@ def report(options: Options, task: Task, results: list[TrainResult]) -> None:
             f"validation loss {result.validation_loss:.4g}"
         )
     print("each folder: config.json, model.safetensors, best.safetensors, metrics.csv, curve.png")
-    if options.train == ("bc", "bc", "mac") and options.name is None and task.has_environment:
+    if options.train is None and options.name is None and task.has_environment:
         dims = results[0].policy.action_dim // 2
         print("next, roll them out with an operator and alone:")
         start = command_words("shared_autonomy", "evaluate")

@@ -24,13 +24,12 @@ from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import CONFIG, SavedPolicy, read_config
 from mac_policy.policies.registry import POLICIES
 from mac_policy.tasks import TASKS
+from mac_policy.tasks.experiment import FILLER_SEED
 
 OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
 USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "operator+mac_path", "mac", "bc", "ibc", ZEROS, WHOLE)
 IF_TRAINED = {"operator+mac_path": "mac_path", "ibc": "ibc"}
 """Usual arms that are left out if these runs are not trained."""
-FILLER_SEED = 100
-"""Added to the training seed of a BC policy that fills in or acts alone: the operator is a BC of another seed."""
 
 
 class ArmName(NamedTuple):

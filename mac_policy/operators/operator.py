@@ -60,6 +60,11 @@ class Operator(ABC):
         command = self.command(rows)
         return Command(command.values[0], command.mask[0]) if observations.ndim == 1 else command
 
+    def wanted(self) -> list[str | None]:
+        """For each row what the operator wants at present, a class of the task's first label; None where it does not
+        say."""
+        return [None] * self.batch
+
     @abstractmethod
     def begin(self, rows: NDArray[np.bool_], seeds: NDArray[np.int64]) -> None:
         """The rows (B,) that are true begin new episodes."""

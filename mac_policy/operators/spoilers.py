@@ -35,6 +35,9 @@ class SpoiledOperator(Operator):
         for row in np.flatnonzero(rows):
             self._streams[row] = random_stream(self.name, seeds[row])
 
+    def wanted(self) -> list[str | None]:
+        return self.inner.wanted()
+
     def command(self, observations: NDArray[np.float32]) -> Command:
         draws = np.stack([stream.random(1 + self.action_dim) for stream in self._streams])
         return self.change(self.inner(observations), draws[:, 0] < self.p, draws[:, 1:])

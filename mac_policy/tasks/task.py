@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_choice
 from mac_policy.common.digest import modules_sha256
+from mac_policy.common.labels import Label
 from mac_policy.common.registry import Registry
 from mac_policy.common.settings import Settings
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.resolve import load
 from mac_policy.demonstrations.task_data import TaskData
+from mac_policy.tasks.experiment import Experiment
 
 if TYPE_CHECKING:
     from mac_policy.operators.dims import OperatorDims
@@ -54,6 +58,8 @@ class Task(Settings):
     film_every: ClassVar[int] = 1
     """Steps from one frame of a film to the next."""
     film_fps: ClassVar[int] = 10
+    experiment: ClassVar[Experiment] = Experiment()
+    """What is trained and compared where the user does not say."""
 
     def with_options(self: T, options: Mapping[str, Any] | None = None, **more: Any) -> T:
         """A copy with other options; ValueError for an option that the task does not have."""
@@ -85,10 +91,38 @@ class Task(Settings):
         episodes: int | None = None,
         order: str = "default",
     ) -> Demonstrations:
-        """The demonstrations of the task; see `mac_policy.demonstrations.resolve.load` for the arguments."""
-        return load(
+        """The demonstrations of the task, labelled; see `mac_policy.demonstrations.resolve.load` for the arguments."""
+        found = load(
             self.data, source=source, path=path, observation=self.view, outside=outside, episodes=episodes, order=order
         )
+        return self.labelled(found)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What can be said of an action besides the action itself, such as the task that it serves."""
+        return ()
+
+    def label_episode(self, episode: Episode) -> NDArray[np.int64]:
+        """(T, L): the class of each of `labels` at each step of an episode, -1 where it is not known."""
+        raise NotImplementedError(f"{type(self).__name__} has labels and does not define label_episode")
+
+    def labelled(self, demonstrations: Demonstrations) -> Demonstrations:
+        """The demonstrations with labels, where the task has labels; those that the data bring stay."""
+        if not self.labels:
+            return demonstrations
+        found = (
+            e if e.labels is not None else replace(e, labels=self.label_episode(e)) for e in demonstrations.episodes
+        )
+        return replace(demonstrations, episodes=tuple(found))
+
+    def recordings(self) -> Demonstrations:
+        """Recorded episodes that no policy is trained on, which an operator plays back."""
+        raise ValueError(f"task={self.name} has no held-out recordings: give operator.path=FILE")
+
+    @property
+    def has_recordings(self) -> bool:
+        """Whether the task has held-out recordings."""
+        return type(self).recordings is not Task.recordings
 
     def folder_name(self, demonstrations: Demonstrations) -> str:
         """The folder of the task's runs, within the folder of all runs."""
