@@ -33,12 +33,12 @@ class BC(Policy):
 
     kind: ClassVar[str] = "bc"
     settings_class: ClassVar[type[PolicySettings]] = BCSettings
+    labels_as = "inputs"
     settings: BCSettings
 
     def __init__(self, spaces: Spaces, settings: BCSettings) -> None:
         super().__init__(spaces, settings)
-        inputs = settings.history * self.observation_dim
-        self.network = mlp(inputs, settings.width, settings.depth, len(self.variables))
+        self.network = mlp(self.num_inputs, settings.width, settings.depth, len(self.variables))
 
     def loss(self, context: Tensor, actions: Tensor, inside: Tensor, draws: Any, frame: Frame | None = None) -> Tensor:
         errors = (self._said(context, frame) - actions).square()

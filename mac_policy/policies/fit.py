@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from mac_policy.common import files as atomic
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies import checkpoint
-from mac_policy.policies.data import Batch, TrainingData, step_inputs
+from mac_policy.policies.data import Batch, TrainingData, checked_labels, step_inputs
 from mac_policy.policies.honest import cross_fit
 from mac_policy.policies.mac import MAC
 from mac_policy.policies.normalizer import Normalizer
@@ -97,7 +98,7 @@ class Trainer(Run[Policy]):
             settings,
             folder,
             name=policy.kind,
-            identity=identity_of(policy, settings, self.source, seed),
+            identity=identity_of(policy, settings, self.source, seed, demos),
             seed=seed,
             fabric=fabric,
             quiet=quiet,
@@ -108,6 +109,7 @@ class Trainer(Run[Policy]):
         if held_out is not None:
             rows = torch.randperm(held_out.steps, generator=stream(seed, "held-out rows"))[:HELD_OUT_ROWS]
             self.held_out = TrainingData.of(held_out, policy, fabric.device).batch(rows.to(fabric.device))
+        self.held_out_demos = held_out
 
     def run(self, resume: bool = True) -> TrainResult:
         """Train to the end, or load what was finished before."""
@@ -128,9 +130,10 @@ class Trainer(Run[Policy]):
             return {}
         policy, training = self.average, self.average.training
         policy.eval()
+        *batch, labels = self.held_out
         draws = policy.draw(len(self.held_out.targets), stream(self.seed, "held-out draws"))
         with self.fabric.autocast():
-            loss = policy(*self.held_out, draws.to(self.fabric.device))
+            loss = policy(*batch, draws.to(self.fabric.device), labels)
         found = {"validation_loss": float(loss)}
         found |= {name: float(np.nanmean(shares)) for name, shares in self._coverage(self.held_out).items()}
         policy.train(training)
@@ -144,10 +147,15 @@ class Trainer(Run[Policy]):
 
     def complete(self) -> None:
         policy = self.average
+        held_out = None
+        if self.held_out is not None and self.held_out_demos is not None:
+            held_out = self.held_out, self.held_out_demos
         if isinstance(policy, MAC) and policy.settings.honest_steps:
-            cross_fit(policy, self.demos, self.held_out, self.settings, self.seed, self.fabric)
-        elif self.held_out is not None:
-            policy.calibrate(*self.held_out)
+            cross_fit(policy, self.demos, held_out, self.settings, self.seed, self.fabric)
+        elif held_out is not None:
+            policy.calibrate(*held_out[0])
+            if isinstance(policy, MAC):
+                policy.fit_beliefs([(policy, held_out[1])])
 
     def write_more(self) -> None:
         shares = self._coverage(self.held_out) if self.held_out is not None else {}
@@ -157,7 +165,9 @@ class Trainer(Run[Policy]):
         metrics.write_curve(self.folder / CURVE, self.rows, f"{self.model.kind}, seed {self.seed}")
 
     def write_model(self, facts: Mapping[str, Any]) -> None:
-        said = {k: v for k, v in self.identity.items() if k not in ("policy", "settings", "actions", "sha256")}
+        said = {
+            k: v for k, v in self.identity.items() if k not in ("policy", "settings", "actions", "labels", "sha256")
+        }
         checkpoint.save_policy(self.average, self.folder, self.source, {**said, **facts})
 
     def read_facts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
@@ -167,7 +177,10 @@ class Trainer(Run[Policy]):
         facts = config["training"]
         identity = {"sha256": config["dataset"].get("sha256"), "seed": facts.get("seed")}
         identity |= {"policy": config["policy"], "settings": config["settings"], "training": facts.get("training")}
-        identity["actions"] = spaces_to_json(spaces_from_json(config["spaces"]))["actions"]
+        spaces = spaces_to_json(spaces_from_json(config["spaces"]))
+        identity["actions"] = spaces["actions"]
+        if "labels_sha256" in facts:
+            identity |= {"labels": spaces["labels"], "labels_sha256": facts["labels_sha256"]}
         return facts, identity
 
 
@@ -185,14 +198,22 @@ def fit_statistics(policy: Policy, demos: Demonstrations) -> None:
         policy.recovery = Recovery.fit(demos.observations, demos.actions, demos.episode_index)
 
 
-def identity_of(policy: Policy, settings: TrainSettings, source: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Everything that the weights of a run depend on, as plain JSON: policy, settings, data and seed."""
+def identity_of(
+    policy: Policy, settings: TrainSettings, source: Mapping[str, Any], seed: int, demos: Demonstrations
+) -> dict[str, Any]:
+    """Everything that the weights of a run depend on, as plain JSON: policy, settings, data, their labels and seed."""
+    labels = {}
+    if policy.labels:
+        codes = checked_labels(demos, policy.labels)
+        labels["labels"] = spaces_to_json(policy.spaces)["labels"]
+        labels["labels_sha256"] = hashlib.sha256(np.ascontiguousarray(codes).data).hexdigest()
     found: dict[str, Any] = json.loads(
         json.dumps(
             {
                 "policy": policy.kind,
                 "settings": dataclasses.asdict(policy.settings),
                 "actions": spaces_to_json(policy.spaces)["actions"],
+                **labels,
                 "training": settings.identity(),
                 "sha256": source.get("sha256"),
                 "seed": seed,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ class Short(Loop[MAC]):
 def cross_fit(
     policy: MAC,
     demos: Demonstrations,
-    held_out: Batch | None,
+    held_out: tuple[Batch, Demonstrations] | None,
     settings: TrainSettings,
     seed: int,
     fabric: Fabric,
@@ -54,12 +54,17 @@ def cross_fit(
     short = replace(settings, steps=policy.settings.honest_steps, epochs=0, validation=0.0, patience=0, weights="last")
     policy.take_honest(trained(policy, demos, short, seed, fabric).model.network)
     answers: list[tuple[MAC, Batch]] = []
+    episodes: list[tuple[MAC, Demonstrations]] = []
     for fold, (rest, out) in enumerate(folds(demos, policy.settings.honest_folds, seed) if len(demos) > 1 else ()):
         part = trained(policy, rest, short, seed + fold + 1, fabric)
         rows = torch.randperm(out.steps, generator=stream(seed, f"rows of fold {fold}"))[:ROWS_PER_FOLD]
         answers.append((part, TrainingData.of(out, part, fabric.device).batch(rows.to(fabric.device))))
-    if answers or held_out is not None:
-        policy.calibrate_on(answers or [(policy, cast(Batch, held_out))])
+        episodes.append((part, out))
+    if not answers and held_out is not None:
+        answers, episodes = [(policy, held_out[0])], [(policy, held_out[1])]
+    if answers:
+        policy.calibrate_on(answers)
+        policy.fit_beliefs(episodes)
 
 
 def folds(demos: Demonstrations, number: int, seed: int) -> list[tuple[Demonstrations, Demonstrations]]:

@@ -11,15 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
+from mac_policy.common.labels import UNSAID, label_codes
 from mac_policy.core.factorization import MaskTuned
 from mac_policy.core.frame import Frame
+from mac_policy.core.heads import Categorical, Head, Mixed
 from mac_policy.core.heads.continuous import MixtureConditional
+from mac_policy.core.heads.mixed import real_part
 from mac_policy.core.heads.widened import Widened
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
-from mac_policy.core.networks import TrunkQuery
-from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
-from mac_policy.policies import decoding, inputs, quick_path, quick_trunk
+from mac_policy.core.training_draws import TrainingDraws, chosen_rows, known_and_weights, map_tensors
+from mac_policy.policies import decoding, following, inputs, intent, quick_path, quick_trunk
+from mac_policy.policies.belief import Belief
+from mac_policy.policies.labels import draw_shown, with_labels
 from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
 from mac_policy.policies.operator_masks import operator_masks
 from mac_policy.policies.policy import Policy, Request
@@ -28,10 +32,9 @@ from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
 
 if TYPE_CHECKING:
+    from mac_policy.demonstrations.demonstrations import Demonstrations
     from mac_policy.policies.data import Batch
 
-PLANS_KEPT = 0.99
-"""Share of the steps of a demonstration in which each of the two tests keeps its own next steps as a plan."""
 PLAN_MARGIN, PLAN_FLOOR = 5.0, -5.0
 """Nats: by how much a plan may make a command less likely, and how unlikely a commanded dim may be given the plan (the
 mean over the commanded dims), where no rows were held out to fit them."""
@@ -50,6 +53,7 @@ class MAC(Policy):
     kind: ClassVar[str] = "mac"
     settings_class: ClassVar[type[PolicySettings]] = MACSettings
     has_likelihood: ClassVar[bool] = True
+    labels_as = "variables"
     settings: MACSettings
     plan_margin: Tensor
     plan_floor: Tensor
@@ -57,33 +61,47 @@ class MAC(Policy):
 
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
-        self.head = HEADS[settings.head](settings)
-        sizes = len(self.variables), settings.history * self.observation_dim
+        self.mixture = HEADS[settings.head](settings)
+        self.head = self._with_categories(self.mixture)
+        sizes = len(self.variables), self.num_inputs
         network = settings.make_network(self.head, *sizes)
         self.model = AnyOrderModel(network, self.head, validate=False)
-        self.widened = Widened(self.head, len(self.variables))
+        self.widened = Widened(self.mixture, self.variables.chunk)
+        self.rules = nn.ModuleList(Belief() for _ in self.variables.labels)
         if settings.honest_steps:
             network = settings.make_network(self.head, *sizes).requires_grad_(False)
             self.honest_network = network
         # Models share the modules of the policy and are none of its own.
         self._models = tuple(
-            AnyOrderModel(part, self.widened, validate=False) for part in (self.model.network, network)
+            AnyOrderModel(part, self._with_categories(self.widened), validate=False)
+            for part in (self.model.network, network)
         )
         self.register_buffer("honest_ready", torch.tensor(0.0))
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self.register_buffer("plan_floor", torch.tensor(PLAN_FLOOR))
-        self._dims: list[int] = self.variables.order.tolist()
+        self._dims = self.variables.action_order
         held = operator_masks(self.action_dim, settings.horizon, settings.subsets, settings.plans)
-        self.factorization = self._paths(settings.masks, held)
-        nothing = FixedMasks(torch.zeros(1, len(self.variables), dtype=torch.bool))
-        self.alone = self._paths("conditional", nothing) if settings.alone else None
+        self._trained = self._paths(settings.masks, held, self.variables.chunk)
+        nothing = FixedMasks(torch.zeros(1, self.variables.chunk, dtype=torch.bool))
+        self.alone = self._paths("conditional", nothing, self.variables.chunk) if settings.alone else None
+        self.factorization = self._trained
+        if self.variables.labels:
+            self.factorization = self._paths("both", UniformCardinality(len(self.variables)), len(self.variables))
 
-    def _paths(self, query: str, held: MaskDistribution) -> MaskTuned:
-        s = self.settings
+    def _with_categories(self, real: Head) -> Head:
+        """A head for all variables: `real` for the dims of actions, and one family for each label."""
+        if not self.variables.labels:
+            return real
+        categories = [Categorical(len(label.classes)) for label in self.variables.labels]
+        return Mixed([real, *categories], [0] * self.variables.chunk + [1 + i for i in range(len(categories))])
+
+    def _paths(self, query: str, held: MaskDistribution, number: int) -> MaskTuned:
+        """Paths over the dims of actions, or over all variables."""
+        s, order = self.settings, self.variables.order
         return MaskTuned(
-            UniformCardinality(len(self.variables)),
+            UniformCardinality(number),
             evidence_masks=held,
-            order=self.variables.order,
+            order=order[len(order) - number :],
             query=query,
             weights=s.weights,
             cardinality_reweighting=s.reweighting,
@@ -94,14 +112,17 @@ class MAC(Policy):
     def own_draws(self, n: int, generator: torch.Generator) -> MACDraws:
         s, rows = self.settings, n * self.settings.masks_per_row
         draw = self.model.asking.draw
-        asked, held, noise = draw(self.factorization, rows, generator), torch.ones(rows, 1), None
+        asked, held, noise = draw(self._trained, rows, generator), torch.ones(rows, 1), None
         if self.alone is not None:
             own = draw(self.alone, rows, generator)
             held = (torch.rand((rows, 1), generator=generator) >= s.alone).float()
             asked = chosen_rows(held > 0, asked, own)
         if s.evidence_noise:
             scale = s.evidence_noise * held * torch.rand((rows, 1), generator=generator)
-            noise = scale * torch.randn((rows, len(self.variables)), generator=generator)
+            noise = scale * torch.randn((rows, self.variables.chunk), generator=generator)
+        if labels := len(self.variables.labels):
+            asked = with_labels(asked, draw_shown(rows, labels, s.label_shown, generator))
+            noise = None if noise is None else nn.functional.pad(noise, (0, labels))
         return map_tensors(lambda part: part.unflatten(0, (n, -1)), MACDraws(asked, noise))
 
     def loss(
@@ -111,7 +132,7 @@ class MAC(Policy):
         asked, noise = map_tensors(lambda part: part.flatten(0, 1), draws)
         actions, inside = actions.repeat_interleave(k, 0), inside.repeat_interleave(k, 0)
         read = None if noise is None else actions + noise
-        missing = None if self.settings.horizon == 1 else inside == 0
+        missing = None if self.settings.horizon == 1 and not self.variables.labels else inside == 0
         each = None if frame is None else frame.repeat(k)
         return self.model.loss(actions, asked, context, missing, evidence_values=read, rows_per_context=k, frame=each)
 
@@ -127,66 +148,88 @@ class MAC(Policy):
         self.honest_ready.fill_(1.0)
 
     @torch.no_grad()
-    def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor) -> None:
+    def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor, labels: Tensor | None = None) -> None:
         """Fit the spreads of the honest model, and by how much a plan may make a command less likely."""
         from mac_policy.policies.data import Batch  # which imports policies
 
-        self.calibrate_on([(self, Batch(observations, targets, inside))])
+        self.calibrate_on([(self, Batch(observations, targets, inside, labels))])
 
     @torch.no_grad()
     def calibrate_on(self, answers: Sequence[tuple[MAC, Batch]]) -> None:
         """As `calibrate`, with the answers of several policies, each for rows that it was not trained on."""
         found, values, asked = [], [], []
         for policy, batch in answers:
-            x, context, frame = policy._read(batch.observations, batch.targets)
-            base, wanted = policy._answers(policy.honest_base, x, context, frame, batch.inside)
+            base, wanted, x = policy._answers(policy.honest_base, batch)
             found.append(base)
             asked.append(wanted)
-            values.append(x.repeat(len(wanted) // len(x), 1))
+            values.append(x)
         parts = (torch.cat([getattr(base, name) for base in found]) for name in ("log_weights", "means", "log_stds"))
         self.widened.fit(MixtureConditional(*parts), torch.cat(values), torch.cat(asked))
         if self.follows_plans:
             for policy, _ in answers:
                 policy.widened.load_state_dict(self.widened.state_dict())
-            tests = [policy._tests_of_own_plans(batch) for policy, batch in answers]
+            tests = [following.tests_of_own_plans(policy, batch) for policy, batch in answers]
             lost, surprise = (torch.cat(parts).double() for parts in zip(*tests, strict=True))
             if not len(lost):  # nothing can be commanded in part
                 return
-            self.plan_margin.fill_(lost.quantile(PLANS_KEPT).clamp(min=0.0))
-            self.plan_floor.fill_(surprise.quantile(1 - PLANS_KEPT))
+            self.plan_margin.fill_(lost.quantile(following.PLANS_KEPT).clamp(min=0.0))
+            self.plan_floor.fill_(surprise.quantile(1 - following.PLANS_KEPT))
+
+    @torch.no_grad()
+    def fit_beliefs(self, answers: Sequence[tuple[MAC, Demonstrations]]) -> None:
+        """Fit how beliefs move to episodes that the answering policies were not trained on."""
+        for policy, _ in answers:
+            policy.widened.load_state_dict(self.widened.state_dict())
+        intent.fit(self, answers)
 
     @property
     def honest_base(self) -> AnyOrderModel:
         """The honest model before its spreads are corrected."""
         return AnyOrderModel(self.honest.network, self.head, validate=False)
 
-    def _read(self, observations: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Frame | None]:
+    def _read(
+        self, observations: Tensor, targets: Tensor, labels: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Frame | None]:
         """Values (B, variables), context (B, C) and frame of windows as training gives them."""
         present = observations[:, -1]
         context = self.normalizer.observations(observations).flatten(1)
-        return self.variables.encode(targets, present), context, self.variables.frame(present)
+        return self.variables.encode(targets, present, labels), context, self.variables.frame(present)
 
-    def _answers(
-        self, model: AnyOrderModel, x: Tensor, context: Tensor, frame: Frame | None, inside: Tensor, seed: int = 0
-    ) -> tuple[MixtureConditional, Tensor]:
-        """Conditionals of the rows with an operator, then, if the policy trains for it, of the same rows without one;
-        and which of them are asked for."""
+    def _answers(self, model: AnyOrderModel, batch: Batch, seed: int = 0) -> tuple[MixtureConditional, Tensor, Tensor]:
+        """Conditionals of the actions of rows with an operator, then, if the policy trains for it, of the same rows
+        without one; which of them are asked for; and the values, (..., chunk) each."""
+        x, context, frame = self._read(batch.observations, batch.targets, batch.labels)
         generator, found, asked = torch.Generator().manual_seed(seed), [], []
-        labels = inside[..., None].expand(*inside.shape, self.action_dim).flatten(1) > 0
-        for paths in (self.factorization, self.alone):
+        known, chunk = self._known(batch), self.variables.chunk
+        for paths in (self._trained, self.alone):
             if paths is not None:
-                draws = self.model.asking.draw(paths, len(x), generator).to(x.device)
-                found.append(cast(MixtureConditional, model.answers(x, draws, context, frame)))
-                asked.append((draws.weights > 0) & labels)
+                draws = self.model.asking.draw(paths, len(x), generator)
+                if self.variables.labels:
+                    shown = draw_shown(len(x), len(self.variables.labels), self.settings.label_shown, generator)
+                    draws = with_labels(draws, shown)
+                draws = type(draws)(*known_and_weights(draws.to(x.device), x, ~known, False), None)
+                found.append(real_part(model.answers(x, draws, context, frame), chunk))
+                asked.append((draws.weights > 0)[:, :chunk])
         parts = (torch.cat([getattr(c, name) for c in found]) for name in ("log_weights", "means", "log_stds"))
-        return MixtureConditional(*parts), torch.cat(asked)
+        return MixtureConditional(*parts), torch.cat(asked), x[:, :chunk].repeat(len(found), 1)
+
+    def _known(self, batch: Batch) -> Tensor:
+        """(B, variables): what has a value, within an episode."""
+        inside = batch.inside[..., None].expand(*batch.inside.shape, self.action_dim).flatten(1) > 0
+        if not self.variables.labels:
+            return inside
+        shape = len(inside), len(self.variables.labels)
+        return torch.cat([inside, inside.new_zeros(shape) if batch.labels is None else batch.labels >= 0], 1)
 
     @torch.no_grad()
-    def coverage(self, observations: Tensor, targets: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
-        """For the central 50% and 90% intervals: the share of values inside, for each variable (variables,)."""
-        x, context, frame = self._read(observations, targets)
-        found, asked = self._answers(self.honest, x, context, frame, inside)
-        level = decoding.cdf(found, x.repeat(len(asked) // len(x), 1))
+    def coverage(
+        self, observations: Tensor, targets: Tensor, inside: Tensor, labels: Tensor | None = None
+    ) -> dict[int, NDArray[np.float64]]:
+        """For the central 50% and 90% intervals: the share of values inside, for each dim of the chunk (chunk,)."""
+        from mac_policy.policies.data import Batch  # which imports policies
+
+        found, asked, x = self._answers(self.honest, Batch(observations, targets, inside, labels))
+        level = decoding.cdf(found, x)
         return {
             percent: ((((level - 0.5).abs() <= percent / 200) & asked).sum(0) / asked.sum(0)).cpu().numpy()
             for percent in (50, 90)
@@ -208,7 +251,7 @@ class MAC(Policy):
         count = s.candidates if how.kind == "best" else 1
         path = decoding.Path(self._dims[: steps * self.action_dim], *self.variables.bounds())
         if count == 1 and self._is_quick(len(context)) and (reader := self._reader(context)) is not None:
-            filled = quick_trunk.fill_one(reader, self.head, values, given, path, how, noise, frame)
+            filled = quick_trunk.fill_one(reader, self.mixture, values, given, path, how, noise, frame)
             return torch.from_numpy(filled)[None]
         if count == 1:
             return decoding.fill(self.model, context, values, given, path, how, noise, frame)[0]
@@ -231,71 +274,43 @@ class MAC(Policy):
         return how, torch.randn(size, generator=request.generator).to(self.device)
 
     @property
+    def belief_rules(self) -> list[Belief]:
+        """How the belief about each label moves."""
+        return cast("list[Belief]", list(self.rules))
+
+    @property
     def follows_plans(self) -> bool:
         return self.settings.plans > 0 and self.settings.horizon > 1
 
     def follow(
-        self, observations: NDArray[np.float32], held: inputs.Commanded, ahead: NDArray[np.float32], request: Request
+        self,
+        observations: NDArray[np.float32],
+        held: inputs.Commanded,
+        ahead: NDArray[np.float32],
+        request: Request,
+        assumed: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        with torch.inference_mode():
-            seen, rest = (torch.from_numpy(part).to(self.device) for part in (observations, ahead))
-            later, _, frame = self._read(seen, rest.nan_to_num())
-            context = self.normalizer.observations(seen).flatten(1)
-            values, commanded = self._evidence(held, len(seen))
-            planned = rest.isfinite().flatten(1)
-            planned[:, : self.action_dim] = False
-            values = torch.where(planned, later, values)
-            is_quick = self._is_quick(len(seen)) and self.settings.decode != "best"
-            if is_quick and quick_trunk.suits(self.model.network):
-                densities = self._command_densities_one(values, commanded, planned, context, frame)
-            else:
-                densities = self._command_densities(values, commanded, planned, context, frame)
-            lost, surprise = _plan_tests(*densities, commanded)
-            agrees = (lost <= self.plan_margin) & (surprise >= self.plan_floor)
-            filled = self._filled(context, values, commanded | planned, request, frame, 1)
-            present = self.variables.decode(filled.float(), seen[:, -1])[:, 0]
-        return present.cpu().numpy(), agrees.cpu().numpy()
+        return following.follow(self, observations, held, ahead, request, assumed)
 
-    def _command_densities(
-        self, x: Tensor, commanded: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
-    ) -> tuple[Tensor, Tensor]:
-        """(B,) each: log p(command | observation) and log p(command | observation, plan)."""
-        both, n = torch.cat([torch.zeros_like(planned), planned]), len(x)
-        found = self.honest.log_prob(
-            x.repeat(2, 1),
-            query=commanded.repeat(2, 1),
-            given=both,
-            factorization=self.factorization,
-            context=context.repeat(2, 1),
-            frame=None if frame is None else Frame(frame.shift.repeat(2, 1), frame.scale),
-        )
-        return found[:n], found[n:]
+    def infer(
+        self,
+        state: PolicyState,
+        observations: NDArray[np.float32],
+        held: inputs.Commanded | None,
+        said: NDArray[np.int64],
+    ) -> tuple[NDArray[np.float64], ...]:
+        return intent.infer(self, state, observations, held, said)
 
-    def _command_densities_one(
-        self, x: Tensor, commanded: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
-    ) -> tuple[Tensor, Tensor]:
-        """The quick form for one row."""
-        honest, found = cast(TrunkQuery, self.honest.network), []
-        dims = [dim for dim in self._dims[: self.action_dim] if commanded[0, dim]]
-        encoded = honest.trunk(context)
-        for plan in (torch.zeros_like(planned), planned):
-            reader = quick_trunk.Query(honest, encoded)
-            quick_trunk.see_given(reader, x[0].tolist(), plan[0].tolist())
-            density = quick_trunk.log_density_one(reader, self.head, self.widened, x[0].numpy(), dims, frame)
-            found.append(torch.tensor([density]))
-        return found[0], found[1]
-
-    def _tests_of_own_plans(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The two tests (B,) each, with a step of a demonstration as the command and its own next steps as the plan."""
-        x, context, frame = self._read(batch.observations, batch.targets)
-        inside, generator = batch.inside, torch.Generator().manual_seed(0)
-        masks = operator_masks(self.action_dim, self.settings.horizon, self.settings.subsets, 1.0)
-        drawn = masks.sample(len(x), generator).to(x.device)
-        labels = inside[..., None].expand(*inside.shape, self.action_dim).flatten(1) > 0
-        commanded = drawn & (torch.arange(len(self.variables), device=x.device) < self.action_dim)
-        some = commanded.any(1)
-        without, following = self._command_densities(x, commanded, drawn & ~commanded & labels, context, frame)
-        return _plan_tests(without[some], following[some], commanded[some])
+    def decide(self, believed: NDArray[np.float64], generator: torch.Generator) -> NDArray[np.int64]:
+        s = self.settings
+        if s.assume == "nothing":
+            return np.full(len(believed), UNSAID)
+        chosen = believed.argmax(1)
+        if s.assume == "sampled":
+            level = torch.rand((len(believed), 1), generator=generator, dtype=torch.float64).numpy()
+            chosen = (believed.cumsum(1) < level).sum(1).clip(max=believed.shape[1] - 1)
+        sure = believed[np.arange(len(believed)), chosen] >= s.least_belief
+        return np.where(sure, chosen, UNSAID)
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""
@@ -303,8 +318,10 @@ class MAC(Policy):
         if encoded is None:
             return None
         if quick_trunk.suits(network):
-            return quick_trunk.Query(network, encoded)
-        return quick_path.Walk(network, encoded) if quick_path.suits(network) else None
+            return quick_trunk.Query(network, encoded, self.variables.chunk)
+        if quick_path.suits(network) and not self.variables.labels:
+            return quick_path.Walk(network, encoded)
+        return None
 
     def _best(
         self,
@@ -350,11 +367,13 @@ class MAC(Policy):
         *,
         query: ArrayLike | None = None,
         given: ArrayLike | None = None,
+        labels: Any = None,
     ) -> NDArray[np.float64]:
-        """(B,): log p(action[query] | action[given], obs) per unit of the action space, at the chunk's first step.
+        """(B,): log p(action[query] | action[given], labels, obs) per unit of the action space, at the chunk's first
+        step.
 
         With no masks the joint log-density of the action; `query` alone gives a marginal, for instance that
-        of an operator's dims.
+        of an operator's dims. A label that is not said has no part in it.
         """
         observations, _ = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
@@ -372,6 +391,10 @@ class MAC(Policy):
             x[:, first] = (torch.tensor(np.where(known | asked, actions, 0.0)).to(self.device) - mean) / std
             masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
             masks[0, :, first], masks[1, :, first] = torch.from_numpy(asked), torch.from_numpy(known)
+            if self.variables.labels:
+                said = torch.from_numpy(label_codes(self.labels, labels, len(actions))).to(self.device)
+                x[:, self.variables.chunk :] = said.clamp(min=0).to(x)
+                masks[1, :, self.variables.chunk :] = said >= 0
             found = self.honest.log_prob(
                 x,
                 query=masks[0],
@@ -407,8 +430,3 @@ class MACPath(MAC):
 
     kind: ClassVar[str] = "mac_path"
     settings_class: ClassVar[type[PolicySettings]] = MACPathSettings
-
-
-def _plan_tests(without: Tensor, following: Tensor, commanded: Tensor) -> tuple[Tensor, Tensor]:
-    """By how much the plan makes the command less likely, and the command's log-density a dim given the plan."""
-    return without - following, following / commanded.sum(1).clamp(min=1)

@@ -58,6 +58,10 @@ class MACSettings(PolicySettings):
         deviation from U(0, this)
     plans: share of the training rows with an operator in which the next steps of a chunk are evidence, too: a command
         during a chunk then changes the present step alone, and the plan is kept while it agrees with the command
+    label_shown: share of the training rows in which a label is evidence; in the others it is asked for, and the actions
+        are learned without it
+    assume: which class of a label that is not said is assumed: the 'likeliest', a 'sampled' one, or 'nothing'
+    least_belief: a class that is believed less is not assumed
     honest_steps, honest_folds: training steps of a second network that stops early, whose densities are the policy's,
         and the parts of the episodes by which its spreads are fitted; for few demonstrations, which the acting network
         learns by heart (0 steps: the acting network's densities, its spreads fitted to the held-out episodes)
@@ -87,6 +91,9 @@ class MACSettings(PolicySettings):
     order: tuple[int, ...] = ()
     evidence_noise: NonNegative = 0.5
     plans: Share = 0.0
+    label_shown: Share = 0.5
+    assume: Literal["likeliest", "sampled", "nothing"] = "likeliest"
+    least_belief: Share = 0.0
     honest_steps: Natural = 0
     honest_folds: Annotated[int, partial(check_range, low=2)] = 3
     masks_per_row: Count = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
+from mac_policy.common.labels import Label, label_codes
 from mac_policy.core.frame import Frame
 from mac_policy.core.training_draws import map_tensors
 from mac_policy.policies import inputs
@@ -69,6 +70,8 @@ class Policy(nn.Module, ABC):
     """The name under which the kind is registered and stored."""
     settings_class: ClassVar[type[PolicySettings]]
     has_likelihood: ClassVar[bool] = False
+    labels_as: ClassVar[Literal["nothing", "inputs", "variables"]] = "nothing"
+    """What the labels of the data are to this kind: an input has to be said, a variable is inferred if it is not."""
 
     def __init__(self, spaces: Spaces, settings: PolicySettings) -> None:
         super().__init__()
@@ -84,7 +87,10 @@ class Policy(nn.Module, ABC):
                     "cannot say places; use 'relative' or 'auto'"
                 )
             representation = "relative"
-        self.variables = Variables(spaces, settings.horizon, representation, getattr(settings, "order", ()))
+        self.labels: tuple[Label, ...] = spaces.labels if settings.labels and self.labels_as != "nothing" else ()
+        modelled = self.labels if self.labels_as == "variables" else ()
+        order = getattr(settings, "order", ())
+        self.variables = Variables(spaces, settings.horizon, representation, order, modelled)
         self.normalizer = Normalizer(self.observation_dim)
         self.recovery: Recovery | None = None  # fitted to the demonstrations, used in training alone
         self._generator = torch.Generator()
@@ -123,8 +129,11 @@ class Policy(nn.Module, ABC):
         """The random numbers of `loss` itself: None, or a NamedTuple of tensors with n rows."""
         return None
 
-    def forward(self, observations: Tensor, targets: Tensor, inside: Tensor, draws: Draws) -> Tensor:
-        """(B, history, obs), (B, horizon, act) as `Variables.targets` returns them, (B, horizon) -> the mean loss."""
+    def forward(
+        self, observations: Tensor, targets: Tensor, inside: Tensor, draws: Draws, labels: Tensor | None = None
+    ) -> Tensor:
+        """(B, history, obs), (B, horizon, act) as `Variables.targets` returns them, (B, horizon), and the codes of
+        labels (B, L) where the policy has some -> the mean loss."""
         if self.recovery is not None and draws.displacement is not None:
             observations, corrected = self.recovery.displace(
                 observations, targets, draws.displacement, self.settings.recovery_steps
@@ -135,9 +144,34 @@ class Policy(nn.Module, ABC):
         context = self.normalizer.observations(observations).flatten(1)
         if draws.observation_noise is not None:
             context = context + self.settings.observation_noise * draws.observation_noise
-        labels = inside.float()[..., None].expand_as(targets).flatten(1)
+        known = inside.float()[..., None].expand_as(targets).flatten(1)
+        if self.variables.labels:
+            shape = len(known), len(self.variables.labels)
+            said = known.new_zeros(shape) if labels is None else (labels >= 0).to(known)
+            known = torch.cat([known, said], 1)
         present = observations[:, -1]
-        return self.loss(context, self.variables.encode(targets, present), labels, draws.own, *self._frame(present))
+        values = self.variables.encode(targets, present, labels)
+        return self.loss(self.with_inputs(context, labels), values, known, draws.own, *self._frame(present))
+
+    def with_inputs(self, context: Tensor, labels: Tensor | None) -> Tensor:
+        """Normalised observations (B, history * obs), and, where labels are inputs, the classes (B, L) that are said,
+        as ones among zeros."""
+        if not self.labels or self.labels_as != "inputs":
+            return context
+        if labels is None or bool((labels < 0).any()):
+            names = ", ".join(repr(label.name) for label in self.labels)
+            raise ValueError(f"a {self.kind} policy has to be told its labels ({names}): pass labels")
+        ones = [
+            torch.nn.functional.one_hot(labels[:, i], len(label.classes)).to(context)
+            for i, label in enumerate(self.labels)
+        ]
+        return torch.cat([context, *ones], 1)
+
+    @property
+    def num_inputs(self) -> int:
+        """Of the network that reads `with_inputs`."""
+        classes = sum(len(label.classes) for label in self.labels) if self.labels_as == "inputs" else 0
+        return self.settings.history * self.observation_dim + classes
 
     def _frame(self, present: Tensor) -> tuple[Frame, ...]:
         """The frame of the present observations (B, obs), as the last argument of `loss` and `plan` where there is
@@ -150,7 +184,9 @@ class Policy(nn.Module, ABC):
         """Whether the kind can be absolute: a kind of a user's own may be written without frames."""
         return all("frame" in signature(method).parameters for method in (cls.loss, cls.plan))
 
-    def coverage(self, observations: Tensor, targets: Tensor, inside: Tensor) -> dict[int, NDArray[np.float64]]:
+    def coverage(
+        self, observations: Tensor, targets: Tensor, inside: Tensor, labels: Tensor | None = None
+    ) -> dict[int, NDArray[np.float64]]:
         """For the central 50% and 90% intervals of a likelihood: the share of values inside, (variables,) each."""
         raise NotImplementedError(f"a {self.kind} policy has no likelihood")
 
@@ -171,19 +207,23 @@ class Policy(nn.Module, ABC):
         command: ArrayLike | None = None,
         mask: ArrayLike | None = None,
         *,
+        labels: Any = None,
         deterministic: bool = False,
         temperature: float | None = None,
         generator: torch.Generator | None = None,
     ) -> NDArray[Any]:
         """(obs,) or (B, obs) -> (act,) or (B, act). Dims where `mask` is true return `command` bit for bit.
 
-        With a history the observation may be (B, history, obs); a single observation is repeated.
+        With a history the observation may be (B, history, obs); a single observation is repeated. `labels` says what
+        the action is for, {'task': 'kettle'}; what is not said is inferred from the observation and the command.
         """
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
-        held = inputs.commanded(command, mask, len(observations), self.spaces.action)
-        plan = self._plan(observations, held, Request(deterministic, temperature, generator or self._generator))
+        n, generator = len(observations), generator or self._generator
+        held = inputs.commanded(command, mask, n, self.spaces.action)
+        assumed, _ = self._assume(self.initial_state(n), observations, held, labels, generator)
+        plan = self._plan(observations, held, Request(deterministic, temperature, generator), assumed)
         action = self._merge(self.variables.actions(observations[:, -1], plan[:, 0]), held)
         return action[0] if single else action
 
@@ -205,6 +245,7 @@ class Policy(nn.Module, ABC):
         command: ArrayLike | None = None,
         mask: ArrayLike | None = None,
         *,
+        labels: Any = None,
         deterministic: bool = False,
         temperature: float | None = None,
         generator: torch.Generator | None = None,
@@ -214,6 +255,9 @@ class Policy(nn.Module, ABC):
         A row plans anew when its chunk is used up, when its episode begins, and at every step with a command, so that
         the plan is always conditioned on the command. A policy that `follows_plans` keeps the steps after the present
         one as long as the command agrees with them.
+
+        A label that is not said is inferred from all observations and commands of the episode (`policies.belief`). The
+        plan is dropped when what it serves changes.
         """
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim != 2:
@@ -238,23 +282,31 @@ class Policy(nn.Module, ABC):
                 None if previous is None else previous[some.to(previous.device)],
             )
 
+        assumed, beliefs = self._assume(state, history, held, labels, generator)
         due = state.fresh | (state.age >= self.settings.execute)
+        if assumed is not None and state.assumed is not None:
+            due = due | (assumed != state.assumed).any(1)
         plan = state.plan.copy()
         if held is not None:
             commanded = held.mask.any(1) & ~due
             if self.follows_plans and commanded.any():
                 present, agrees = self.follow(
-                    history[commanded], held.rows(commanded), self._ahead(state, commanded), request(commanded)
+                    history[commanded],
+                    held.rows(commanded),
+                    self._ahead(state, commanded),
+                    request(commanded),
+                    *([] if assumed is None else [assumed[commanded]]),
                 )
                 plan[np.flatnonzero(commanded)[agrees], state.age[commanded][agrees]] = present[agrees]
                 commanded[commanded] = ~agrees
             due = due | commanded
         age = np.where(due, 0, state.age)
         if due.any():
-            plan[due] = self._plan(history[due], None if held is None else held.rows(due), request(due))
+            some = None if held is None else held.rows(due)
+            plan[due] = self._plan(history[due], some, request(due), None if assumed is None else assumed[due])
         action = self._merge(self.variables.actions(observations, plan[np.arange(n), age]), held)
         plan[np.arange(n), age] = self.variables.targets(observations, action)
-        after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise)
+        after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise, beliefs, assumed)
         return (action[0] if single else action), after
 
     def carried_out(
@@ -300,16 +352,57 @@ class Policy(nn.Module, ABC):
         return False
 
     def follow(
-        self, observations: NDArray[np.float32], held: inputs.Commanded, ahead: NDArray[np.float32], request: Request
+        self,
+        observations: NDArray[np.float32],
+        held: inputs.Commanded,
+        ahead: NDArray[np.float32],
+        request: Request,
+        assumed: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The present step (b, act) given the command and the plan `ahead` (b, horizon, act; NaN where there is none,
-        its first step being the present one), as targets, and whether the plan agrees with the command (b,)."""
+        """The present step (b, act) given the command, the plan `ahead` (b, horizon, act; NaN where there is none, its
+        first step being the present one) and the labels `assumed` (b, L), as targets, and whether the plan agrees with
+        the command (b,)."""
         raise NotImplementedError(f"a {self.kind} policy does not read its plan")
 
-    def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor) -> None:
+    def infer(
+        self,
+        state: PolicyState,
+        observations: NDArray[np.float32],
+        held: inputs.Commanded | None,
+        said: NDArray[np.int64],
+    ) -> tuple[NDArray[np.float64], ...]:
+        """The beliefs (b, K) over the classes of each label, given those of the state, the present observations
+        (b, history, obs), the command, and the labels (b, L) that are said."""
+        return ()
+
+    def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor, labels: Tensor | None = None) -> None:
         """Fit what is fitted to rows that the policy was not trained on, if there is anything."""
 
     # ---- plumbing ----
+
+    def _assume(
+        self,
+        state: PolicyState,
+        observations: NDArray[np.float32],
+        held: inputs.Commanded | None,
+        labels: Any,
+        generator: torch.Generator,
+    ) -> tuple[NDArray[np.int64] | None, tuple[NDArray[np.float64], ...]]:
+        """What is assumed of each label (b, L), and the beliefs about those that are inferred."""
+        if not self.labels:
+            label_codes((), labels, len(observations))
+            return None, ()
+        said = label_codes(self.labels, labels, len(observations))
+        beliefs = self.infer(state, observations, held, said)
+        if not beliefs:
+            return said, ()
+        decided = np.stack([self.decide(believed, generator) for believed in beliefs], 1)
+        return np.where(said >= 0, said, decided), beliefs
+
+    def decide(self, believed: NDArray[np.float64], generator: torch.Generator) -> NDArray[np.int64]:
+        """(b, K) -> (b,): the class that is assumed, -1 for none."""
+        found: NDArray[np.int64] = believed.argmax(1)
+        return found
 
     def _ahead(self, state: PolicyState, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(b, horizon, act): the planned steps from the present one on, NaN beyond those that are carried out."""
@@ -323,19 +416,24 @@ class Policy(nn.Module, ABC):
         observations: NDArray[np.float32],
         held: inputs.Commanded | None,
         request: Request,
+        assumed: NDArray[np.int64] | None = None,
     ) -> NDArray[Any]:
         """(b, history, obs) -> (b, horizon, act), targets as `Variables.targets` returns them."""
         device, n = self.device, len(observations)
         with torch.inference_mode():
             seen = torch.from_numpy(observations).to(device)
             context, present = self.normalizer.observations(seen).flatten(1), seen[:, -1]
-            values, given = self._evidence(held, n)
+            if assumed is not None:
+                context = self.with_inputs(context, torch.from_numpy(assumed).to(device))
+            values, given = self._evidence(held, n, assumed)
             plan = self.plan(context, values, given, request, *self._frame(present))
             targets = self.variables.decode(plan.float(), present)
         return targets.cpu().numpy()
 
-    def _evidence(self, held: inputs.Commanded | None, n: int) -> tuple[Tensor, Tensor]:
-        """Normalised values (n, variables) of what is commanded, and where (n, variables)."""
+    def _evidence(
+        self, held: inputs.Commanded | None, n: int, assumed: NDArray[np.int64] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Normalised values (n, variables) of what is commanded and assumed, and where (n, variables)."""
         seen = np.zeros((n, len(self.variables)), bool)
         evidence = np.zeros((n, len(self.variables)), np.float32)
         if held is not None:
@@ -343,6 +441,9 @@ class Policy(nn.Module, ABC):
             mean, std = (part[first].cpu().numpy() for part in (self.variables.mean, self.variables.std))
             seen[:, first] = held.mask
             np.copyto(evidence[:, first], (held.command - mean) / std, where=held.mask, casting="unsafe")
+        if self.variables.labels and assumed is not None:
+            seen[:, self.variables.chunk :] = assumed >= 0
+            evidence[:, self.variables.chunk :] = np.maximum(assumed, 0)
         return torch.from_numpy(evidence).to(self.device), torch.from_numpy(seen).to(self.device)
 
     def _merge(self, filled: NDArray[Any], held: inputs.Commanded | None) -> NDArray[Any]:

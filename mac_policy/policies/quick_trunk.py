@@ -41,10 +41,12 @@ class Weights:
     """The query network's weights as arrays that share their memory."""
 
     def __init__(self, network: TrunkQuery) -> None:
-        n = network.num_variables
+        n, f = network.num_variables, network.num_features
         layers = [layer for layer in network.query if isinstance(layer, nn.Linear)]
         first = as_array(layers[0].weight)
-        self.values, self.bits, self.context = first[:, :n].T, first[:, n : 2 * n].T, first[:, 2 * n :]
+        self.features = first[:, : n * f].T.reshape(n, f, -1)
+        self.values = self.features[:, 0]
+        self.bits, self.context = first[:, n * f : n * (f + 1)].T, first[:, n * (f + 1) :]
         self.bias = as_array(layers[0].bias)
         self.hidden = [(as_array(layer.weight), as_array(layer.bias)) for layer in layers[1:]]
         rows = as_array(network.output.weight), as_array(network.output.bias)
@@ -78,13 +80,18 @@ class Reader(Protocol):
 class Query:
     """A `Reader` of the query network; `sum` is its first layer before the ReLU, kept up to date."""
 
-    def __init__(self, network: TrunkQuery, encoded: Tensor) -> None:
+    def __init__(self, network: TrunkQuery, encoded: Tensor, real: int | None = None) -> None:
+        """`real`: number of the first variables, those after them are categories; None: all are real."""
         self.weights = kept_weights(Weights, network)
+        self.real = network.num_variables if real is None else real
         self.sum = self.weights.context @ as_array(encoded[0])
         self.sum += self.weights.bias
 
     def see(self, variable: int, value: float) -> None:
-        self.sum += value * self.weights.values[variable]
+        if variable < self.real:
+            self.sum += value * self.weights.values[variable]
+        else:
+            self.sum += self.weights.features[variable, int(value)]
         self.sum += self.weights.bits[variable]
 
     def params(self, variable: int) -> Array:

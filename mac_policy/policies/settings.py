@@ -24,6 +24,7 @@ class PolicySettings(Settings):
     displacement: in training, observations that an action dim moves are displaced by up to this many standard
         deviations of their change per step, and the action is corrected to return (see recovery.py)
     recovery_steps: number of steps that the return takes, approximately
+    labels: whether the labels of the data, if there are any, are part of the policy: variables of mac, inputs of bc
 
     >>> PolicySettings(horizon=4, execute=2).history
     1
@@ -36,6 +37,7 @@ class PolicySettings(Settings):
     observation_noise: NonNegative = 0.0
     displacement: NonNegative = 0.0
     recovery_steps: Annotated[float, partial(check_range, low=1)] = 4.0
+    labels: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +31,20 @@ class PolicyState:
     """(B,): rows at the start of an episode, without history and plan."""
     noise: Tensor | None = None
     """(B, ...): random numbers kept across steps, for policies that keep some."""
+    beliefs: tuple[NDArray[np.float64], ...] = ()
+    """(B, K) for each label that the policy infers: what is believed of its classes."""
+    assumed: NDArray[np.int64] | None = None
+    """(B, L): the class of each label that the plan serves, -1 for none; None without labels."""
 
     def reset(self, rows: NDArray[np.bool_]) -> PolicyState:
         """The state with the rows (B,) that are true put back to the start of an episode."""
-        return PolicyState(self.history, self.plan, self.age, self.fresh | rows, self.noise)
+        return replace(self, fresh=self.fresh | rows)
 
     def carried_out(self, actions: NDArray[np.floating]) -> PolicyState:
         """The state after these steps (B, act) were carried out in place of the planned ones."""
         plan, begun = self.plan.copy(), np.flatnonzero(~self.fresh)
         plan[begun, np.maximum(self.age[begun] - 1, 0)] = actions[begun]
-        return PolicyState(self.history, plan, self.age, self.fresh, self.noise)
+        return replace(self, plan=plan)
 
     def __len__(self) -> int:
         return len(self.age)

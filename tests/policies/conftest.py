@@ -6,6 +6,7 @@ import torch
 from gymnasium import spaces
 
 from mac_policy.common.actions import Actions
+from mac_policy.common.labels import Label
 from mac_policy.demonstrations import Demonstrations, Episode
 from mac_policy.policies.fit import fit_statistics
 from mac_policy.policies.registry import make_policy
@@ -20,6 +21,7 @@ PLACED = Spaces.of(
     *SPACES[:2], Actions(("x", "y", "grip"), ("m",), "relative", observed=(2, 0, 1), scale=(0.5, 0.2, 1.0))
 )
 """The same spaces, with actions that can be turned into targets."""
+LABELS = (Label("task", ("kettle", "light", "none")), Label("side", ("left", "right")))
 SMALL = {
     "bc": {"width": 16, "depth": 2},
     "mac": {"width": 16, "depth": 2, "query_width": 12, "components": 4, "candidates": 4},
@@ -56,6 +58,11 @@ VARIANTS = {
     "mac_paper-absolute": ("mac_paper", {"representation": "absolute"}),
     "mac_path-absolute": ("mac_path", {"representation": "absolute", "decode": "sample"}),
     "mac_path-absolute-chunks": ("mac_path", {"representation": "absolute", "horizon": 2, "execute": 2}),
+    "mac-labels": ("mac", {"labelled": True, "masks": "both"}),
+    "mac-labels-plans": ("mac", {"labelled": True, "horizon": 3, "execute": 3, "plans": 0.5}),
+    "mac-labels-absolute": ("mac", {"labelled": True, "representation": "absolute", "decode": "sample"}),
+    "mac-labels-best": ("mac", {"labelled": True, "decode": "best", "stickiness": 1.0, "horizon": 2}),
+    "mac_path-labels": ("mac_path", {"labelled": True, "masks": "both"}),
     "ibc-absolute": ("ibc", {"representation": "absolute"}),
     "ibc-absolute-langevin": (
         "ibc",
@@ -67,7 +74,10 @@ VARIANTS = {
 def make(kind, seed=0, **settings):
     """A small policy whose normaliser has seen data with its own mean and spread in each dim."""
     is_absolute = settings.get("representation") == "absolute"
-    policy = make_policy(kind, PLACED if is_absolute else SPACES, SMALL[kind] | settings, seed)
+    both = PLACED if is_absolute else SPACES
+    if settings.pop("labelled", False):
+        both = both._replace(labels=LABELS)
+    policy = make_policy(kind, both, SMALL[kind] | settings, seed)
     rng = np.random.default_rng(1)
     observations = rng.normal(2.0, [1.0, 5.0, 0.1, 1e-9], (200, OBSERVATION))
     actions = np.clip(rng.normal([0.1, 0.5, 0.2], [0.3, 1.0, 0.2], (200, ACTION)), [-1, -2, 0], [1, 2, 0.5])

@@ -235,7 +235,7 @@ class AlongThePath:
 
 def test_coverage_of_a_model_asked_about_its_own_samples():
     policy = make("mac", decode="sample")
-    policy.factorization = AlongThePath()
+    policy._trained = AlongThePath()
     spread_out(policy, 0.2)
     policy.variables.low.fill_(-100.0)
     policy.variables.high.fill_(100.0)

@@ -185,7 +185,7 @@ def test_coverage_of_a_model_asked_about_its_own_samples():
     policy.variables.high.fill_(100.0)
     space = SPACES.action
     policy.spaces = policy.spaces._replace(action=type(space)(-100.0, 100.0, space.shape, np.float32))
-    policy.factorization = AllInOrder()
+    policy._trained = AllInOrder()
     seen, _ = rows(4000)
     action = policy.act(seen, generator=torch.Generator().manual_seed(0))
     found = policy.coverage(

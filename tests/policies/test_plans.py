@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mac_policy.policies import inputs
+from mac_policy.policies import following, inputs
 from mac_policy.policies.operator_masks import FirstStep, operator_masks
 from tests.policies.conftest import ACTION, OBSERVATION, make
 
@@ -62,12 +62,13 @@ def test_a_plan_that_costs_too_much_is_dropped_at_once(kind):
     np.testing.assert_array_equal(action, afresh)
 
 
-def test_rows_keep_or_drop_their_own_plans():
+def test_rows_keep_or_drop_their_own_plans(monkeypatch):
     policy = planner()
     _, state = policy.step(seen(4), None, deterministic=True)
     values, held = command(4)
     held[3] = False  # carries its plan out
-    policy._command_densities = lambda *_: (torch.tensor([0.0, 2.0, -9.0]), torch.tensor([0.0, 0.0, -8.0]))
+    densities = torch.tensor([0.0, 2.0, -9.0]), torch.tensor([0.0, 0.0, -8.0])
+    monkeypatch.setattr(following, "_densities", lambda *_: densities)
     policy.plan_margin.fill_(1.0)
     policy.plan_floor.fill_(-5.0)  # of one dim: the third row's command is too unlikely
     action, after = policy.step(seen(4, 1), state, values, held, deterministic=True)
@@ -116,14 +117,14 @@ def test_the_quick_form_agrees_with_the_general_one(kind, dims, monkeypatch):
     policy = planner(kind)
     _, state = policy.step(seen(1), None, deterministic=True)
     found = []
-    for name in ("_command_densities_one", "_command_densities"):
-        original = getattr(type(policy), name)
+    for name in ("_densities_one", "_densities"):
+        original = getattr(following, name)
 
-        def spy(self, *args, original=original):
-            found.append(original(self, *args))
+        def spy(*args, original=original):
+            found.append(original(*args))
             return found[-1]
 
-        monkeypatch.setattr(type(policy), name, spy)
+        monkeypatch.setattr(following, name, spy)
     values, held = command(1, dims)
     fast, _ = policy.step(seen(1, 1), state, values, held, deterministic=True)
     monkeypatch.setattr(type(policy), "_is_quick", lambda self, rows: False)
@@ -171,8 +172,8 @@ def test_the_quick_form_reads_the_honest_network():
     context = policy.normalizer.observations(torch.from_numpy(seen(1)))
     with torch.inference_mode():
         quick, general = (
-            method(x, commanded, planned, context, None)
-            for method in (policy._command_densities_one, policy._command_densities)
+            densities(policy, x, commanded, torch.zeros_like(planned), planned, context, None)
+            for densities in (following._densities_one, following._densities)
         )
     for one, other in zip(quick, general, strict=True):
         torch.testing.assert_close(one, other, atol=2e-3, rtol=1e-3)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.core.checks import check_entries
+from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.heads.head import Conditional, Head, at_least_float32
 
 
@@ -84,6 +85,8 @@ class Mixed(Head):
             )
         self.heads = nn.ModuleList(heads)
         self.register_buffer("which", torch.tensor([int(i) for i in which]), persistent=False)
+        names = self.which.tolist()
+        self._columns = [[n for n, family in enumerate(names) if family == i] for i in range(len(heads))]
         self.num_params = max(head.num_params for head in heads)
         self.num_features = max(head.num_features for head in heads)
 
@@ -105,6 +108,11 @@ class Mixed(Head):
     def features(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         x = at_least_float32(x)
         out = x.new_zeros(*x.shape, self.num_features)
+        if variables is None:  # whole columns
+            self.family(x.shape, None)
+            for columns, head in zip(self._columns, self._families(), strict=True):
+                out[..., columns, : head.num_features] = head.features(x[..., columns]).to(out.dtype)
+            return out
         family = self.family(x.shape, variables)
         for i, head in enumerate(self._families()):
             where = family == i
@@ -114,13 +122,20 @@ class Mixed(Head):
 
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
-    ) -> MixedConditional:
+    ) -> Conditional:
+        """One variable for all entries has the conditional of its family."""
         params = self._read(params)
-        family = self.family(params.shape[:-1], variables)
+        if variables is not None and variables.ndim == 0:
+            head = self.head_of(int(variables))
+            return head(params[..., : head.num_params], variables=variables, generator=generator)
+        shape = params.shape[:-1]
+        family = self.family(shape, variables)
+        each = (torch.arange(shape[-1], device=params.device) if variables is None else variables).expand(shape)
         parts = []
         for i, head in enumerate(self._families()):
             where = family == i
-            parts.append((where, head(params[where][..., : head.num_params], generator=generator)))
+            own = params[where][..., : head.num_params]
+            parts.append((where, head(own, variables=each[where], generator=generator)))
         return MixedConditional(family, parts, params)
 
     def moved(self, params: Tensor, shift: Tensor, scale: Tensor, variables: Tensor | int | None = None) -> Tensor:
@@ -150,3 +165,13 @@ class Mixed(Head):
 
     def extra_repr(self) -> str:
         return f"which={self.which.tolist()}"
+
+
+def real_part(conditional: Conditional, number: int) -> MixtureConditional:
+    """The mixtures of Gaussians (B, number) of the first variables, which are the real ones, of conditionals (B, N)."""
+    if isinstance(conditional, MixtureConditional):
+        return conditional
+    part = cast("MixedConditional", conditional).parts[0][1]
+    shape = (conditional.batch_shape[0], number)
+    names = ("log_weights", "means", "log_stds")
+    return MixtureConditional(*(getattr(part, name).unflatten(0, shape) for name in names))

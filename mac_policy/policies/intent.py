@@ -1,0 +1,115 @@
+"""What a MAC hears of a person's intent: p(label | observation) and p(command | observation, label)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mac_policy.core.frame import Frame
+from mac_policy.core.heads.discrete import CategoricalConditional
+from mac_policy.core.question import Question
+from mac_policy.policies import inputs
+from mac_policy.policies.belief import Heard
+from mac_policy.policies.state import PolicyState
+
+EPISODES = 15
+"""Held-out episodes at most that the rules of beliefs are fitted to."""
+
+if TYPE_CHECKING:
+    from mac_policy.demonstrations.demonstrations import Demonstrations
+    from mac_policy.policies.mac import MAC
+
+
+def infer(
+    policy: MAC,
+    state: PolicyState,
+    observations: NDArray[np.float32],
+    held: inputs.Commanded | None,
+    said: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], ...]:
+    """See `Policy.infer`; a class that is said is believed."""
+    if not policy.variables.labels:
+        return ()
+    with torch.inference_mode():
+        seen = torch.from_numpy(observations).to(policy.device)
+        values, known = policy._evidence(held, len(seen), said)
+        context = policy.normalizer.observations(seen).flatten(1)
+        frame = policy.variables.frame(seen[:, -1])
+        heard = [hear(policy, label, values, known, context, frame) for label in range(len(policy.variables.labels))]
+    found = []
+    for label, (rule, now) in enumerate(zip(policy.belief_rules, heard, strict=True)):
+        before = rule.start(now)
+        if state.beliefs:
+            before = np.where(state.fresh[:, None], before, state.beliefs[label])
+        after, told = rule.update(before, now), said[:, label]
+        sure = np.eye(after.shape[1])[np.maximum(told, 0)]
+        found.append(np.where((told >= 0)[:, None], sure, after))
+    return tuple(found)
+
+
+def fit(policy: MAC, answers: Sequence[tuple[MAC, Demonstrations]], seed: int = 0) -> None:
+    """Fit the rules of all beliefs of a policy to episodes that the policies that answer were not trained on: each is
+    replayed with its own actions as the commands of dims that are drawn for the episode."""
+    random = np.random.default_rng(seed)
+    for label, rule in enumerate(policy.belief_rules):
+        heard = []
+        for answering, demos in answers:
+            for episode in range(min(len(demos), EPISODES // len(answers) or 1)):
+                truth = demos.select([episode]).labels
+                if truth is not None:
+                    masks = _masks(random, policy.action_dim)
+                    heard += [(_replayed(answering, demos, episode, label, mask), truth[:, label]) for mask in masks]
+        if heard:
+            rule.fit(heard)
+
+
+def _masks(random: np.random.Generator, dims: int) -> NDArray[np.bool_]:
+    """(3, dims): nothing held, then one and several dims."""
+    sizes = (0, 1, int(random.integers(1, dims + 1)))
+    return np.stack([random.permutation(dims) < size for size in sizes])
+
+
+def _replayed(policy: MAC, demos: Demonstrations, episode: int, label: int, mask: NDArray[np.bool_]) -> Heard:
+    """What is heard at every step of an episode when its own actions are commanded where `mask` (act,) is true."""
+    one = demos.select([episode])
+    observations = one.observations[one.windows(policy.settings.history, 1).history]
+    masks = np.tile(mask, (one.steps, 1))
+    held = inputs.Commanded(one.actions, masks) if mask.any() else None
+    with torch.inference_mode():
+        seen = torch.from_numpy(observations).to(policy.device)
+        values, known = policy._evidence(held, one.steps)
+        context = policy.normalizer.observations(seen).flatten(1)
+        return hear(policy, label, values, known, context, policy.variables.frame(seen[:, -1]))
+
+
+def hear(policy: MAC, label: int, values: Tensor, known: Tensor, context: Tensor, frame: Frame | None) -> Heard:
+    """Of one label, for rows with these values (B, variables) where `known` (B, variables): commanded dims and labels
+    that are said; what is said of the label itself is left aside."""
+    column, number = policy.variables.chunk + label, len(policy.variables.labels[label].classes)
+    model, n = policy.honest, len(values)
+    commanded, labels = known.clone(), known.clone()
+    commanded[:, policy.action_dim :] = False
+    labels[:, : policy.variables.chunk] = False
+    labels[:, column] = False
+    encoded = model.network.encode(context)
+    nothing = model.asking.at_once(labels, policy.factorization, None)
+    shown = torch.where(labels, values, torch.zeros_like(values))
+    params = model.network(model.head.features(shown), nothing, encoded, None)[:, column, :number]
+    prior = CategoricalConditional(params.float()).log_probs
+    command = torch.zeros_like(prior)
+    if bool(commanded.any()):
+        x = values.repeat_interleave(number, 0)
+        x[:, column] = torch.arange(number, device=x.device).repeat(n).to(x)
+        query, given = (mask.repeat_interleave(number, 0) for mask in (commanded, labels))
+        given[:, column] = True
+        each = None if encoded is None else encoded.repeat_interleave(number, 0)
+        x = torch.where(query | given, x, torch.zeros_like(x))
+        question = Question(x, query, given, each, None, None if frame is None else frame.repeat(number))
+        ranks = model.asking.ranks(policy.factorization, query=query, given=given, generator=None).to(x.device)
+        command = model.asking.log_prob(question, ranks, model.rows_per_pass, None).view(n, number)
+    return Heard(prior.double().cpu().numpy(), command.double().cpu().numpy())

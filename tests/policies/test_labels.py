@@ -1,0 +1,363 @@
+"""Labels as variables: draws, densities by enumeration, what is told, what is inferred, and what a run depends on."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from mac_policy.common.labels import Label
+from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, uniform_over
+from mac_policy.demonstrations import Demonstrations, Episode
+from mac_policy.policies import intent
+from mac_policy.policies.belief import Belief, Heard
+from mac_policy.policies.checkpoint import load_policy, save_policy
+from mac_policy.policies.fit import train
+from mac_policy.policies.labels import LABEL_WEIGHT, draw_shown, with_labels
+from mac_policy.policies.registry import make_policy
+from mac_policy.policies.spaces import Spaces
+from mac_policy.training.settings import TrainSettings
+from tests.policies.conftest import ACTION, OBSERVATION, make
+
+# ---- training asks for labels ----
+
+
+def test_masks_show_a_label_or_ask_for_it():
+    evidence = torch.tensor([[True, False, False], [False, True, True]])
+    shown = torch.tensor([[True, False], [False, False]])
+    found = with_labels(TrainingMasks(evidence, uniform_over(~evidence)), shown)
+    assert torch.equal(found.evidence, torch.cat([evidence, shown], 1))
+    np.testing.assert_allclose(found.weights[:, 3:], [[0, LABEL_WEIGHT], [LABEL_WEIGHT, LABEL_WEIGHT]])
+    assert torch.equal(found.weights[:, :3], uniform_over(~evidence))
+
+
+def test_queries_read_labels_first_and_answer_them_first():
+    ranks = torch.tensor([[-1, 0, 1], [-2, -1, 0], [0, 1, 3]])  # 3: neither given nor queried
+    shown = torch.tensor([[True, False], [False, False], [True, True]])
+    found = with_labels(TrainingQueries(ranks, torch.ones(3, 3)), shown)
+    expected = [[-1, 1, 2, -2, 0], [-2, -1, 2, 0, 1], [0, 1, 5, -2, -1]]
+    assert found.ranks.tolist() == expected
+
+
+def test_each_label_is_shown_in_its_share():
+    shown = draw_shown(4000, 2, 0.3, torch.Generator().manual_seed(0)).double()
+    np.testing.assert_allclose(shown.mean(0), 0.3, atol=0.03)
+    assert abs(float(np.corrcoef(shown.T)[0, 1])) < 0.05
+
+
+# ---- densities ----
+
+
+def roughened(kind, **settings):
+    policy = make(kind, labelled=True, **settings)
+    random = torch.Generator().manual_seed(2)
+    for parameter in policy.model.network.parameters():
+        parameter.data = 0.4 * torch.randn(parameter.shape, generator=random)
+    return policy
+
+
+@pytest.mark.parametrize(("kind", "settings"), [("mac", {}), ("mac", {"horizon": 2}), ("mac_path", {"masks": "both"})])
+def test_what_is_heard_equals_one_density_after_another(kind, settings):
+    """p(label | o, what is said) and p(command | o, label, what is said), per row, against log_prob row by row."""
+    policy = roughened(kind, **settings)
+    random = np.random.default_rng(0)
+    seen = random.normal(2.0, 1.0, (4, OBSERVATION)).astype(np.float32)
+    action = random.uniform(0.0, 0.5, (4, ACTION)).astype(np.float32)
+    mask = np.array([[0, 0, 0], [1, 0, 1], [1, 1, 1], [0, 1, 0]], bool)
+    said = np.array([[-1, -1], [-1, 1], [2, 0], [0, -1]])  # of the label itself, too: that counts for nothing
+    values, known = policy._evidence(intent.inputs.Commanded(action, mask), 4, said)
+    observations = torch.from_numpy(seen)
+    context = policy.normalizer.observations(observations)
+    frame = policy.variables.frame(observations)
+    with torch.no_grad():
+        for label, number in enumerate((3, 2)):
+            heard = intent.hear(policy, label, values, known, context, frame)
+            np.testing.assert_allclose(np.exp(heard.prior).sum(1), 1.0, atol=1e-6)
+            column = policy.variables.chunk + label
+            for row in range(4):
+                others = {name: int(said[row, i]) for i, name in enumerate(("task", "side")) if i != label}
+                for code in range(number):
+                    x = values[row : row + 1].clone()
+                    given = torch.zeros_like(x, dtype=torch.bool)
+                    for i, value in enumerate(said[row]):
+                        if i != label and value >= 0:
+                            given[0, policy.variables.chunk + i] = True
+                    query = torch.zeros_like(given)
+                    query[0, column] = True
+                    x[0, column] = code
+                    alone = policy.model.log_prob(
+                        x, query=query, given=given, factorization=policy.factorization, context=context[row : row + 1]
+                    )
+                    assert float(alone) == pytest.approx(heard.prior[row, code], abs=1e-5)
+                    if not mask[row].any():
+                        assert heard.command[row, code] == 0.0
+                        continue
+                    labels = others | {("task", "side")[label]: code}
+                    one = policy.log_prob(
+                        seen[row], action[row], query=mask[row], given=np.zeros(3, bool), labels=labels
+                    )
+                    scale = np.log(policy.variables.std[:ACTION].numpy())[mask[row]].sum()
+                    assert float(one[0]) + scale == pytest.approx(heard.command[row, code], abs=1e-3)
+
+
+@pytest.mark.parametrize("settings", [{}, {"horizon": 3, "execute": 3, "plans": 0.5}], ids=str)
+def test_one_row_on_the_quick_path_answers_as_in_a_batch(settings):
+    policy = roughened("mac", **settings)
+    random = np.random.default_rng(1)
+    seen = random.normal(2.0, 1.0, (3, 5, OBSERVATION)).astype(np.float32)
+    command = random.uniform(0.0, 0.5, (3, 5, ACTION)).astype(np.float32)
+    mask = np.array([[1, 0, 0], [0, 0, 0], [1, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
+    labels = [["kettle", None, None], [None, None, None], [None, "light", 0], [None] * 3, [None] * 3]
+    together, alone = None, [None] * 3
+    for step in range(5):
+        told = {"task": labels[step]}
+        action, together = policy.step(
+            seen[:, step], together, command[:, step], np.tile(mask[step], (3, 1)), labels=told, deterministic=True
+        )
+        for row in range(3):
+            one, alone[row] = policy.step(
+                seen[row, step],
+                alone[row],
+                command[row, step],
+                mask[step],
+                labels={"task": labels[step][row]},
+                deterministic=True,
+            )
+            np.testing.assert_allclose(action[row], one, atol=2e-4)
+            for many, single in zip(together.beliefs, alone[row].beliefs, strict=True):
+                np.testing.assert_allclose(many[row], single[0], atol=1e-4)
+            assert (together.assumed[row] == alone[row].assumed[0]).all()
+
+
+# ---- the rule of beliefs ----
+
+
+def slow_belief(heard, change, tempering, temperature):
+    prior = np.exp(heard.prior / temperature)
+    prior /= prior.sum(1, keepdims=True)
+    believed, found = prior[0], []
+    for p, c in zip(prior, heard.command, strict=True):
+        new = [((1 - change) * b + change * q) * (q > 3e-3) * np.exp(tempering * l) for b, q, l in zip(believed, p, c)]
+        believed = np.array(new) / sum(new)
+        found.append(believed)
+    return np.array(found)
+
+
+def made_up(random, steps, classes=4):
+    prior = np.log(random.dirichlet(np.full(classes, 0.7), steps) + 0.004)
+    return Heard(prior - np.log(np.exp(prior).sum(1, keepdims=True)), random.normal(0, 3, (steps, classes)))
+
+
+def test_the_rule_against_a_slow_loop():
+    belief, heard = Belief(), made_up(np.random.default_rng(0), 30)
+    for name, value in (("change", 0.1), ("tempering", 0.3), ("temperature", 1.5)):
+        getattr(belief, name).fill_(value)
+    expected = slow_belief(heard, 0.1, 0.3, 1.5)
+    np.testing.assert_allclose(belief.through(heard), expected, atol=1e-6)
+    np.testing.assert_allclose(belief.through(heard).sum(1), 1.0)
+
+
+def test_fit_finds_the_likeliest_choice():
+    random, belief = np.random.default_rng(1), Belief()
+    episodes = [(made_up(random, steps), random.integers(-1, 4, steps)) for steps in (12, 7)]
+    score = belief.fit(episodes)
+
+    def mean(*choice):
+        logs = [
+            np.log(slow_belief(heard, *choice)[np.arange(len(truth)), truth])[truth >= 0] for heard, truth in episodes
+        ]
+        return np.concatenate(logs).mean()
+
+    chosen = tuple(float(getattr(belief, name)) for name in ("change", "tempering", "temperature"))
+    assert score == pytest.approx(mean(*chosen), abs=1e-5)
+    for other in [(0.01, 0.2, 1.0), (0.05, 0.7, 1.0), (0.2, 0.05, 3.0), (0.1, 0.1, 2.0)]:
+        assert mean(*other) <= score + 1e-6
+
+
+# ---- a task that the label decides ----
+
+TASK = Label("task", ("up", "down", "none"))
+TOY = Spaces.of(
+    spaces.Box(-np.inf, np.inf, (2,), np.float32), spaces.Box(np.float32([-1, -1]), np.float32([1, 1])), labels=[TASK]
+)
+
+
+def toy_demonstrations(episodes=30, steps=30, known=True):
+    """The first dim goes up, down or nowhere, the second the other way; the observation says nothing."""
+    random, made = np.random.default_rng(0), []
+    for _ in range(episodes):
+        code = random.integers(0, 3, 3).repeat(steps // 3)
+        way = np.array([0.6, -0.6, 0.0])[code]
+        actions = np.stack([way, -way], 1) + random.normal(0, 0.05, (steps, 2))
+        zeros, no = np.zeros(steps, np.float32), np.zeros(steps, bool)
+        observations = random.normal(size=(steps + 1, 2)).astype(np.float32)
+        labels = code[:, None] if known else np.full((steps, 1), -1)
+        made.append(Episode(observations, actions.astype(np.float32), zeros, no, no, labels=labels))
+    return Demonstrations.of(made, name="toy", kind="scripted")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    settings = {"width": 32, "depth": 2, "query_width": 32, "query_depth": 2, "components": 4, "evidence_noise": 0.1}
+    policy = make_policy("mac", TOY, settings)
+    folder = tmp_path_factory.mktemp("toy") / "mac-s0"
+    training = TrainSettings(steps=400, batch_size=256, validation=0.2, learning_rate=3e-3, ema=0.98)
+    train(policy, toy_demonstrations(), training, folder, quiet=True)
+    return load_policy(folder), folder
+
+
+def test_a_policy_does_what_it_is_told(toy):
+    policy, _ = toy
+    seen = np.random.default_rng(3).normal(size=(3, 2))
+    action = policy.act(seen, labels={"task": ["up", "down", "none"]}, deterministic=True)
+    np.testing.assert_allclose(action, [[0.6, -0.6], [-0.6, 0.6], [0.0, 0.0]], atol=0.1)
+
+
+def test_a_command_tells_what_is_wanted(toy):
+    policy, _ = toy
+    seen = np.random.default_rng(4).normal(size=(2, 2))
+    command, mask = np.array([[0.0, 0.6], [0.0, -0.6]]), [False, True]
+    action, state = policy.step(seen, None, command, mask, deterministic=True)
+    np.testing.assert_allclose(action[:, 0], [-0.6, 0.6], atol=0.1)
+    assert state.beliefs[0].argmax(1).tolist() == [1, 0]
+    assert state.assumed.tolist() == [[1], [0]]
+
+
+def test_a_belief_is_kept_and_follows_a_change_of_mind(toy):
+    policy, _ = toy
+    seen, mask, state = np.zeros(2), [False, True], None
+    for _ in range(5):
+        _, state = policy.step(seen, state, [0.0, 0.6], mask)
+    assert state.beliefs[0][0, 1] > 0.9
+    _, later = policy.step(seen, state)
+    assert later.assumed.item() == 1  # released, and still believed
+    for steps in range(1, 11):
+        _, later = policy.step(seen, later, [0.0, -0.6], mask)
+        if later.assumed.item() == 0:
+            break
+    assert steps <= 5
+    begun = policy.step(seen, later.reset(np.array([True])))[1]
+    np.testing.assert_allclose(begun.beliefs[0], policy.step(seen)[1].beliefs[0], atol=1e-6)
+
+
+def test_what_is_told_is_believed_until_something_else_is_heard(toy):
+    policy, _ = toy
+    _, state = policy.step(np.zeros(2), None, labels={"task": "down"})
+    assert state.beliefs[0].tolist() == [[0.0, 1.0, 0.0]]
+    assert policy.step(np.zeros(2), state)[1].assumed.item() == 1
+
+
+def test_the_plan_is_dropped_when_what_it_serves_changes():
+    policy = roughened("mac", horizon=3, execute=3)
+    seen = np.full((2, OBSERVATION), 2.0)
+    _, state = policy.step(seen, labels={"task": "kettle", "side": "left"})
+    _, after = policy.step(seen, state, labels={"task": ["kettle", "light"], "side": "left"})
+    assert after.age.tolist() == [2, 1]
+
+
+def test_nothing_is_assumed_of_a_flat_belief_or_on_request(toy):
+    _, folder = toy
+    for settings in ({"least_belief": 0.99}, {"assume": "nothing"}):
+        policy = load_policy(folder, settings=settings)
+        _, state = policy.step(np.zeros(2))
+        assert state.assumed.item() == -1
+    sampling = load_policy(folder, settings={"assume": "sampled"})
+    random = torch.Generator().manual_seed(0)
+    _, state = sampling.step(np.zeros((600, 2)), generator=random)
+    shares = np.bincount(state.assumed[:, 0], minlength=3) / 600
+    np.testing.assert_allclose(shares, state.beliefs[0].mean(0), atol=0.06)
+
+
+def test_a_blind_policy_hears_no_command(toy):
+    policy, _ = toy
+    _, blind = policy.step(np.zeros(2))
+    _, unheld = policy.step(np.zeros(2), None, [0.5, 0.5], [False, False])
+    np.testing.assert_array_equal(blind.beliefs[0], unheld.beliefs[0])
+
+
+def test_labels_come_back_from_a_folder(toy, tmp_path):
+    policy, folder = toy
+    again = load_policy(save_policy(policy, tmp_path / "copy"))
+    assert again.labels == (TASK,)
+    assert again.variables.list[-1].classes == TASK.classes
+    assert float(again.rules[0].tempering) == float(policy.rules[0].tempering)
+    seen = np.random.default_rng(5).normal(size=(4, 2))
+    told = {"task": ["up", None, "none", "down"]}
+    np.testing.assert_array_equal(
+        again.act(seen, labels=told, deterministic=True), policy.act(seen, labels=told, deterministic=True)
+    )
+
+
+def test_a_run_depends_on_its_labels(toy, tmp_path):
+    settings = TrainSettings(steps=2, batch_size=8, validation=0.2)
+    small = {"width": 8, "depth": 1, "query_width": 8}
+    demos = toy_demonstrations(4)
+    train(make_policy("mac", TOY, small), demos, settings, tmp_path / "run", quiet=True)
+    again = train(make_policy("mac", TOY, small), demos, settings, tmp_path / "run", quiet=True)
+    assert again.resumed_from == 2
+    other = Demonstrations.of(
+        [Episode(**{**vars(e), "labels": (e.labels + 1) % 3}) for e in demos.episodes], name="toy", kind="scripted"
+    )
+    with pytest.raises(ValueError, match="labels_sha256"):
+        train(make_policy("mac", TOY, small), other, settings, tmp_path / "run", quiet=True)
+
+
+def test_unknown_labels_are_neither_shown_nor_asked_for(tmp_path):
+    policy = make_policy("mac", TOY, {"width": 8, "depth": 1, "query_width": 8})
+    known, unknown = toy_demonstrations(4), toy_demonstrations(4, known=False)
+    data = [torch.from_numpy(part) for part in (known.observations[:8, None], known.actions[:8, None])]
+    inside, draws = torch.ones(8, 1, dtype=torch.bool), policy.draw(8, torch.Generator().manual_seed(0))
+    losses = [
+        float(policy(*data, inside, draws, torch.from_numpy(codes).repeat(8, 1)))
+        for codes in ([[-1]] * np.ones((1, 1), int), np.array([[0]]), np.array([[2]]))
+    ]
+    assert losses[0] != losses[1]
+    grown = policy(*data, inside, draws, torch.full((8, 1), -1))
+    grown.backward()
+    chunk = policy.variables.chunk
+    weight = policy.model.network.output.weight.grad.view(len(policy.variables), policy.head.num_params, -1)
+    assert float(weight[chunk:].abs().max()) == 0.0
+    train(policy, unknown, TrainSettings(steps=2, batch_size=8), tmp_path / "run", quiet=True)
+
+
+def test_bc_has_to_be_told():
+    policy = make_policy("bc", TOY, {"width": 8, "depth": 1})
+    with pytest.raises(ValueError, match="has to be told its labels"):
+        policy.act(np.zeros(2))
+    one, other = policy.act(np.zeros((2, 2)), labels={"task": ["up", "down"]})
+    assert (one != other).any()
+    assert policy.num_inputs == 5
+
+
+@pytest.mark.parametrize("kind", ["mac", "bc"])
+def test_a_policy_trained_without_labels_is_as_one_for_spaces_without(kind):
+    small = {"width": 8, "depth": 1}
+    policy = make_policy(kind, TOY, small | {"labels": False})
+    plain = make_policy(kind, TOY._replace(labels=()), small)
+    assert policy.labels == ()
+    for one, other in zip(policy.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(one, other)
+    with pytest.raises(ValueError, match="no labels"):
+        policy.act(np.zeros(2), labels={"task": "up"})
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (None, "have none"),
+        (np.zeros((5, 2), int), "have 2"),
+        (np.full((5, 1), 3), r"0\.\.2"),
+        (np.full((5, 1), -2), r"0\.\.2"),
+        (np.zeros((5, 1)), "expected integers"),
+        (np.zeros(5, int), "expected integers"),
+        (np.zeros((4, 1), int), "expected integers"),
+    ],
+)
+def test_labels_of_data_that_do_not_fit(labels, message, tmp_path):
+    zeros, no = np.zeros(5, np.float32), np.zeros(5, bool)
+    with pytest.raises(ValueError, match=message):
+        demos = Demonstrations.of(
+            [Episode(np.zeros((6, 2), np.float32), np.zeros((5, 2), np.float32), zeros, no, no, labels=labels)] * 2,
+            name="toy",
+            kind="scripted",
+        )
+        train(make_policy("mac", TOY, {"width": 8}), demos, TrainSettings(steps=1), tmp_path / "run", quiet=True)
