@@ -69,8 +69,8 @@ def checked_labels(demos: Demonstrations, labels: Sequence[Label]) -> NDArray[np
     if found is None or found.shape[1] != len(labels):
         have = "none" if found is None else str(found.shape[1])
         raise ValueError(
-            f"the policy has the labels {names}, the episodes of {demos.source.name} have {have}: set Episode.labels, or "
-            "labels=False"
+            f"the policy has the labels {names}, the episodes of {demos.source.name} have {have}: set Episode.labels, "
+            "or labels=False"
         )
     for column, label in enumerate(labels):
         low, high = int(found[:, column].min()), int(found[:, column].max())
