@@ -136,7 +136,8 @@ def slow_belief(heard, change, tempering, temperature):
     prior /= prior.sum(1, keepdims=True)
     believed, found = prior[0], []
     for p, c in zip(prior, heard.command, strict=True):
-        new = [((1 - change) * b + change * q) * (q > 3e-3) * np.exp(tempering * l) for b, q, l in zip(believed, p, c)]
+        each = zip(believed, p, c, strict=True)
+        new = [((1 - change) * b + change * q) * (q > 3e-3) * np.exp(tempering * log) for b, q, log in each]
         believed = np.array(new) / sum(new)
         found.append(believed)
     return np.array(found)
@@ -230,11 +231,9 @@ def test_a_belief_is_kept_and_follows_a_change_of_mind(toy):
     assert state.beliefs[0][0, 1] > 0.9
     _, later = policy.step(seen, state)
     assert later.assumed.item() == 1  # released, and still believed
-    for steps in range(1, 11):
+    for _ in range(5):
         _, later = policy.step(seen, later, [0.0, -0.6], mask)
-        if later.assumed.item() == 0:
-            break
-    assert steps <= 5
+    assert later.assumed.item() == 0
     begun = policy.step(seen, later.reset(np.array([True])))[1]
     np.testing.assert_allclose(begun.beliefs[0], policy.step(seen)[1].beliefs[0], atol=1e-6)
 
@@ -275,7 +274,7 @@ def test_a_blind_policy_hears_no_command(toy):
 
 
 def test_labels_come_back_from_a_folder(toy, tmp_path):
-    policy, folder = toy
+    policy, _ = toy
     again = load_policy(save_policy(policy, tmp_path / "copy"))
     assert again.labels == (TASK,)
     assert again.variables.list[-1].classes == TASK.classes
@@ -307,7 +306,7 @@ def test_unknown_labels_are_neither_shown_nor_asked_for(tmp_path):
     data = [torch.from_numpy(part) for part in (known.observations[:8, None], known.actions[:8, None])]
     inside, draws = torch.ones(8, 1, dtype=torch.bool), policy.draw(8, torch.Generator().manual_seed(0))
     losses = [
-        float(policy(*data, inside, draws, torch.from_numpy(codes).repeat(8, 1)))
+        policy(*data, inside, draws, torch.from_numpy(codes).repeat(8, 1)).item()
         for codes in ([[-1]] * np.ones((1, 1), int), np.array([[0]]), np.array([[2]]))
     ]
     assert losses[0] != losses[1]
@@ -354,10 +353,12 @@ def test_a_policy_trained_without_labels_is_as_one_for_spaces_without(kind):
 )
 def test_labels_of_data_that_do_not_fit(labels, message, tmp_path):
     zeros, no = np.zeros(5, np.float32), np.zeros(5, bool)
+    episode = Episode(np.zeros((6, 2), np.float32), np.zeros((5, 2), np.float32), zeros, no, no, labels=labels)
+    policy = make_policy("mac", TOY, {"width": 8})
+
+    def used():
+        demos = Demonstrations.of([episode] * 2, name="toy", kind="scripted")
+        train(policy, demos, TrainSettings(steps=1), tmp_path / "run", quiet=True)
+
     with pytest.raises(ValueError, match=message):
-        demos = Demonstrations.of(
-            [Episode(np.zeros((6, 2), np.float32), np.zeros((5, 2), np.float32), zeros, no, no, labels=labels)] * 2,
-            name="toy",
-            kind="scripted",
-        )
-        train(make_policy("mac", TOY, {"width": 8}), demos, TrainSettings(steps=1), tmp_path / "run", quiet=True)
+        used()
