@@ -186,7 +186,8 @@ class MaskTuned(RandomOrder):
             return f"To ask for any variables given any others, train with UniformOrder({n})."
         return (
             "To ask for any variables given any others, train with "
-            f"MaskTuned(UniformCardinality({n}), query='both') or UniformOrder({n})."
+            f"MaskTuned(UniformCardinality({n}), query='both') or UniformOrder({n}); a TableModel with its default, "
+            "factorization='any'."
         )
 
     def _supports(self) -> list[Support] | None:

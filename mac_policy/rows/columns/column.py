@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, nearest_hint
 from mac_policy.common.settings import Settings, choice
-from mac_policy.rows.columns.cells import Cells, Class, Name
+from mac_policy.rows.columns.cells import Cells, Class, Name, plain
 
 Kind = Literal["real", "integer", "categorical"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -99,7 +99,7 @@ class Column(Settings):
 
 
 def _shown(value: Any) -> str:
-    return repr(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
+    return repr(int(value)) if isinstance(value, float) and value.is_integer() else repr(plain(value))
 
 
 def _kind_of(cells: Cells, find_integers: bool) -> Kind:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, nearest_hint
+from mac_policy.common.checks import check_choice, check_list, check_mapping, nearest_hint
 from mac_policy.common.settings import from_mapping
 from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed
 from mac_policy.rows.columns.cells import Cells, Class, Name
@@ -54,10 +54,13 @@ class Columns:
         the data. Found are: 'categorical' for texts, bools and pandas' categories, 'integer' for types of whole numbers
         (and for floating-point columns of whole numbers, unless `find_integers` is False), otherwise 'real'.
         """
-        cells, kinds = read_table(table, names), dict(kinds or {})
-        for name in kinds:
+        cells = read_table(table, check_names(names))
+        declared: Mapping[Any, Any] = check_mapping("kinds", kinds or {})
+        if names is not None and list(names) != (own := [each.name for each in cells]):
+            raise ValueError(f"names are those of an array's columns; the columns of this table are named {own}")
+        for name in declared:
             _check_name(name, [each.name for each in cells])
-        found = tuple(Column.of(each, kinds.get(each.name), find_integers) for each in cells)
+        found = tuple(Column.of(each, declared.get(each.name), find_integers) for each in cells)
         return Columns(found, form_of(table), _shared_type(cells))
 
     @property
@@ -161,6 +164,11 @@ class Columns:
     def from_json(described: Mapping[str, Any]) -> Columns:
         found = tuple(from_mapping(Column, column, "description of a column") for column in described["columns"])
         return Columns(found, described["form"], described["dtype"])
+
+
+def check_names(names: Sequence[Name] | None) -> list[Name] | None:
+    """The names of an array's columns as a list; None if there are none."""
+    return None if names is None else check_list("names", names)
 
 
 def _check_name(name: Name, names: Iterable[Name]) -> None:

@@ -85,6 +85,12 @@ def _of_mapping(table: Any) -> list[Cells]:
     return [cells_of(name, values) for name, values in columns.items()]
 
 
+def shown(value: Any) -> str:
+    """A value and its type in a message, in few words."""
+    text = repr(value)
+    return f"{text if len(text) < 40 else text[:36] + ' ...'} of type {type(value).__name__}"
+
+
 def _column(name: Any, values: Any) -> NDArray[Any]:
     """A column (R,); a single value is a column of one row."""
     array = _as_array(values)
@@ -96,7 +102,10 @@ def _column(name: Any, values: Any) -> NDArray[Any]:
 def _of_array(table: Any, names: Sequence[Name] | None) -> list[Cells]:
     array = _as_array(table)
     if array.ndim != 2:
-        raise ValueError(f"a table must have rows and columns, got an array of shape {array.shape}")
+        given = f"an array of shape {array.shape}" if array.ndim and array.dtype.kind != "O" else shown(table)
+        raise ValueError(
+            f"a table must be an array with rows and columns, a mapping from names to columns or a DataFrame, got {given}"
+        )
     names = [f"x{place}" for place in range(array.shape[1])] if names is None else names
     if len(names) != array.shape[1]:
         raise ValueError(f"the table has {array.shape[1]} columns, expected are {len(names)}: {list(names)}")

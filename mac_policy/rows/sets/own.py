@@ -17,6 +17,10 @@ from mac_policy.rows.sets.scaling import drop_constant
 from mac_policy.rows.sets.uci import random_split
 
 FEWEST = 20  # rows, of which two are test rows
+ADVICE = (
+    "The arms of this benchmark are densities of numbers: leave columns of texts out, or model the table by "
+    "mac_policy.TableModel"
+)
 MISSING = ("", "na", "nan", "null", "none", "?")
 
 
@@ -49,18 +53,14 @@ def read_numbers(path: Path) -> tuple[list[Name], NDArray[np.float64]]:
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     columns = Columns.of(table, find_integers=False)
-    texts = [column.name for column in columns.all if column.is_categorical]
-    if texts:
-        raise ValueError(
-            f"{path}: the columns {texts} hold categories; the arms of this benchmark are densities of numbers. Leave "
-            "these columns out, or model the table by mac_policy.TableModel"
-        )
+    if texts := [column.name for column in columns.all if column.is_categorical]:
+        raise ValueError(f"{path}: the columns {texts} do not hold numbers. {ADVICE}")
     cells = columns.read(table)
     return columns.names, np.stack([cells[name].values for name in columns.names], 1)
 
 
-def _read_csv(path: Path) -> dict[str, list[Any]]:
-    with path.open(newline="") as file:
+def _read_csv(path: Path) -> dict[str, list[float | None]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         lines = [line for line in csv.reader(file) if line]
     if len(lines) < 2:
         raise ValueError(f"{path} has {len(lines)} lines: a line of names and rows are expected")
@@ -72,15 +72,21 @@ def _read_csv(path: Path) -> dict[str, list[Any]]:
             raise ValueError(f"{path} line {number} has {len(row)} cells, the first line {len(names)}")
     if len(set(names)) < len(names):
         raise ValueError(f"{path}: each column needs a name of its own, got {names}")
-    return {name: _column([row[place] for row in rows]) for place, name in enumerate(names)}
+    if len(names) == 1 and (found := [sign for sign in (";", "\t", "|") if sign in names[0]]):
+        raise ValueError(f"{path} has cells that are separated by {found[0]!r}: separate them by commas")
+    start = 1 if header is None else 2
+    return {name: _column(path, name, [row[place] for row in rows], start) for place, name in enumerate(names)}
 
 
-def _column(texts: list[str]) -> list[Any]:
-    """Numbers where all cells are numbers or missing, otherwise texts; None where a cell is missing."""
-    cells = [None if _is_missing(text) else text.strip() for text in texts]
-    numbers = [None if cell is None else _number(cell) for cell in cells]
-    whole = all((number is None) == (cell is None) for number, cell in zip(numbers, cells, strict=True))
-    return numbers if whole else cells
+def _column(path: Path, name: str, texts: list[str], start: int) -> list[float | None]:
+    """Numbers, None where a cell is missing; `start` is the line of the first cell. ValueError for other texts."""
+    numbers = [None if _is_missing(text) else _number(text) for text in texts]
+    for line, (text, number) in enumerate(zip(texts, numbers, strict=True), start):
+        if number is None and not _is_missing(text):
+            raise ValueError(
+                f"{path} line {line}, column {name!r} holds {text.strip()!r}, which is no number. {ADVICE}"
+            )
+    return numbers
 
 
 def _is_missing(text: str) -> bool:

@@ -22,7 +22,7 @@ from mac_policy.common.settings import from_mapping
 from mac_policy.core import AnyOrderModel, Factorization
 from mac_policy.core.heads import Mixed
 from mac_policy.rows.columns import Columns
-from mac_policy.rows.columns.cells import Class, Name
+from mac_policy.rows.columns.cells import Cells, Class, Name
 from mac_policy.rows.imputer.training import trained_model
 from mac_policy.rows.table_model.answers import CategoryConditional, NumberConditional, column_conditional
 from mac_policy.rows.table_model.restoring import restored
@@ -82,10 +82,14 @@ class TableModel:
     def fit(self, table: Any) -> TableModel:
         """Find the columns, and train on the observed values of the rows."""
         columns = Columns.of(table, self.kinds, self.names)
-        if not columns.variables:
-            raise ValueError("no column of the table has two different values: there is nothing to model")
         values, missing = columns.encode(table)
+        if not columns.variables:
+            raise ValueError(
+                f"no column of the table has two different values in its {len(values)} rows: there is nothing to model"
+            )
         rows = values.masked_fill(missing, torch.nan)[~missing.all(1)]  # rows without values carry no information
+        if len(rows) < 2:
+            raise ValueError(f"the table has {len(rows)} rows with values: fit needs at least two")
         trained, run = trained_model(rows, columns, self.settings, self.random_state, quiet=not self.verbose)
         self.columns, self.model, self.factorization = columns, trained.model, trained.factorization
         losses = [(row["validation_loss"], int(row["step"])) for row in run.rows if "validation_loss" in row]
@@ -107,12 +111,14 @@ class TableModel:
         """log p(query | given) of every row (R,), in nats and in the units of the table.
 
         query, given: names of columns; by default the query is all that is not given. Missing values are left out of
-        both, row by row. Numbers have a density, categories a probability; columns that did not vary in `fit` have no
+        both, row by row; a named column that the table lacks altogether is an error. Numbers have a density, categories a probability; columns that did not vary in `fit` have no
         density and are left out. orders: random orders that are averaged, with factorization='uniform'.
         """
-        values, missing = self._encoded(table)
-        known = self._mask("given", given)
-        asked = ~known if query is None else self._mask("query", query)
+        self._check_fitted()
+        cells = self.columns.read(table, partial=True)
+        values, missing = self.columns.encode_cells(cells)
+        known = self._mask("given", given, cells)
+        asked = ~known if query is None else self._mask("query", query, cells)
         generator = stream(self.random_state, "paths")
         found = [
             self.model.log_prob(
@@ -204,13 +210,15 @@ class TableModel:
         self._check_fitted()
         return {self.columns.variables[0].name: [None]}
 
-    def _mask(self, what: str, names: Sequence[Name]) -> Tensor:
-        """(N,) bool of the variables with these names; columns that do not vary have none."""
+    def _mask(self, what: str, names: Sequence[Name], cells: Mapping[Name, Cells]) -> Tensor:
+        """(N,) bool of the variables with these names, which the table must have; columns that do not vary have none."""
         if isinstance(names, (str, int)):
             raise ValueError(f"{what} must be a list of columns, got {names!r}; write {what}=[{names!r}]")
         mask = torch.zeros(len(self.columns.variables), dtype=torch.bool)
         for name in names:
             column = self.columns.column(name)
+            if name not in cells:
+                raise ValueError(f"{what} names the column {name!r}, which the table lacks; it has {list(cells)}")
             if column.varies:
                 mask[self.columns.place(name)] = True
         return mask

@@ -6,9 +6,9 @@ import pytest
 from mac_policy.rows.sets.registry import load_rows
 
 
-def write(path, header="a,b,c", rows=40, cells=None):
+def write(path, header="a,b,c", rows=40, cells=None, separator=","):
     values = np.random.default_rng(0).normal([5, 0, 1e6], [1, 2, 1e4], (rows, 3))
-    lines = [",".join(f"{value:.6g}" for value in row) for row in values]
+    lines = [separator.join(f"{value:.6g}" for value in row) for row in values]
     for row, text in (cells or {}).items():
         lines[row] = text
     path.write_text("\n".join(filter(None, [header, *lines])) + "\n")
@@ -42,6 +42,12 @@ def test_an_npy_file_is_the_same_table(tmp_path):
     assert load_rows("table", path=tmp_path / "my.npy").train.shape == (32, 3)
 
 
+def test_an_array_of_texts_is_refused(tmp_path):
+    np.save(tmp_path / "my.npy", write(tmp_path / "my.csv").astype(str))
+    with pytest.raises(ValueError, match=r"the columns \['x0', 'x1', 'x2'\] do not hold numbers.*TableModel"):
+        load_rows("table", path=tmp_path / "my.npy")
+
+
 def test_rows_with_missing_values_and_constant_columns_are_left_out_and_counted(tmp_path):
     write(tmp_path / "my.csv", cells={0: "1,,3", 7: "NA,1,2"})
     rows = load_rows("table", path=tmp_path / "my.csv")
@@ -57,7 +63,8 @@ def test_rows_with_missing_values_and_constant_columns_are_left_out_and_counted(
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ({"cells": {3: "1,two,3"}}, r"the columns \['b'\] hold categories.*TableModel"),
+        ({"cells": {3: "1,two,3"}}, "my.csv line 5, column 'b' holds 'two'.*TableModel"),
+        ({"header": "a;b;c", "separator": ";"}, "separated by ';': separate them by commas"),
         ({"cells": {3: "1,2"}}, "line 5 has 2 cells, the first line 3"),
         ({"rows": 9}, "9 rows without missing values: at least 20"),
         ({"header": "a,a,c"}, "a name of its own"),
