@@ -209,7 +209,10 @@ def test_a_setting_that_trains_fewer_queries_warns():
         (lambda m: TableModel(factorization="all"), "unknown factorization 'all'"),
         (lambda m: TableModel().fit(np.ones((5, 2))), "no column of the table has two different values in its 5 rows"),
         (lambda m: TableModel().fit(np.empty((0, 2))), "no column .* in its 0 rows"),
-        (lambda m: TableModel(kinds={"x0": [1, 2]}).fit(np.ones((1, 2))), "has 1 rows with values: fit needs at least two"),
+        (
+            lambda m: TableModel(kinds={"x0": [1, 2]}).fit(np.ones((1, 2))),
+            "has 1 rows with values: fit needs at least two",
+        ),
         (lambda m: TableModel().fit("my.csv"), "or a DataFrame, got 'my.csv' of type str"),
         (lambda m: TableModel().fit([{"a": 1.0}, {"a": 2.0}]), "or a DataFrame, got .* of type list"),
         (lambda m: TableModel().fit(np.ones(5)), r"or a DataFrame, got an array of shape \(5,\)"),
