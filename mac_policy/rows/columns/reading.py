@@ -104,7 +104,7 @@ def _of_array(table: Any, names: Sequence[Name] | None) -> list[Cells]:
     if array.ndim != 2:
         given = f"an array of shape {array.shape}" if array.ndim and array.dtype.kind != "O" else shown(table)
         raise ValueError(
-            f"a table must be an array with rows and columns, a mapping from names to columns or a DataFrame, got {given}"
+            f"a table must be an array of rows and columns, a mapping from names to columns or a DataFrame, got {given}"
         )
     names = [f"x{place}" for place in range(array.shape[1])] if names is None else names
     if len(names) != array.shape[1]:

@@ -111,8 +111,9 @@ class TableModel:
         """log p(query | given) of every row (R,), in nats and in the units of the table.
 
         query, given: names of columns; by default the query is all that is not given. Missing values are left out of
-        both, row by row; a named column that the table lacks altogether is an error. Numbers have a density, categories a probability; columns that did not vary in `fit` have no
-        density and are left out. orders: random orders that are averaged, with factorization='uniform'.
+        both, row by row; a named column that the table lacks altogether is an error. Numbers have a density, categories
+        a probability; columns that did not vary in `fit` have no density and are left out. orders: random orders that
+        are averaged, with factorization='uniform'.
         """
         self._check_fitted()
         cells = self.columns.read(table, partial=True)
@@ -211,7 +212,7 @@ class TableModel:
         return {self.columns.variables[0].name: [None]}
 
     def _mask(self, what: str, names: Sequence[Name], cells: Mapping[Name, Cells]) -> Tensor:
-        """(N,) bool of the variables with these names, which the table must have; columns that do not vary have none."""
+        """(N,) bool of the variables with these names, which the table must have. Constant columns have none."""
         if isinstance(names, (str, int)):
             raise ValueError(f"{what} must be a list of columns, got {names!r}; write {what}=[{names!r}]")
         mask = torch.zeros(len(self.columns.variables), dtype=torch.bool)
