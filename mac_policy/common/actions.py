@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mac_policy.common.checks import check_choice
 from mac_policy.common.settings import Settings
 
 Meaning = Literal["relative", "absolute", "delta", "unknown"]
@@ -53,6 +55,13 @@ class Actions(Settings):
     def has_targets(self) -> bool:
         """Whether an action can be turned into the place that it sends the robot to."""
         return bool(self.observed)
+
+    def dims_of(self, what: str, chosen: Sequence[int | str]) -> list[int]:
+        """The indices of dims that are given by index or by name; ValueError for an unknown name."""
+        return [
+            self.names.index(check_choice(f"dim in {what}", each, self.names)) if isinstance(each, str) else each
+            for each in chosen
+        ]
 
     def of(self, action_dim: int, observation_dim: int) -> Actions:
         """The same with a name, a unit and a scale for each of the dims; ValueError where the numbers do not fit."""

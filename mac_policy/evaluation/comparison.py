@@ -148,7 +148,7 @@ def plan(
         )
     operators: dict[str, OperatorChoice] = {}
     for entry in specifications(operator_dims):
-        dims = OperatorDims.parse(entry, space.shape[0])
+        dims = OperatorDims.parse(entry, space.shape[0], task.actions.names)
         if str(dims) in operators:
             raise ValueError(f"operator_dims = {operator_dims} contains {dims} twice")
         operators[str(dims)] = OperatorChoice(operator, dims, task=task)

@@ -24,7 +24,13 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     - fallback, invalid: whether the robot stands still in the dims not commanded, and whether because of the command
       (see `Filler`);
       fallback_steps, invalid_steps: how often in this episode;
-    - log_likelihood, with `likelihood=True`: the policy's log-density of the command, given the observation.
+    - log_likelihood, with `likelihood=True`: the policy's log-density of the command, given the observation;
+    - belief/<label> (K,), assumed/<label>: for each label of the policy what is believed of its classes, and the number
+      of the class that is assumed, -1 for none.
+
+    Of a policy with labels a person may say one, `say(task="kettle")` or `reset(options={"labels": {...}})`, or, with
+    a mask at each step, in the action, which then has an entry for each label; -1 stands for a label that is not said,
+    which the policy infers.
 
     >>> # needs an environment and a policy trained for it
     >>> env = ActionFilter(gymnasium.make("FrankaReach-v0"), "runs/reach/mac-s0", operator_dims=2)  # doctest: +SKIP
@@ -74,11 +80,16 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         """Counts of events over all episodes; see `Filler`."""
         return self.completion.filler.counts
 
+    def say(self, **labels: str | int | None) -> None:
+        """What is wanted from now on: `say(task="kettle")`; None takes a label back."""
+        self.completion.say(labels)
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed, options=options)
+        labels, rest = self.completion.said_at_reset(options)  # before the environment is reset
+        observation, info = self.env.reset(seed=seed, options=rest)
         if seed is not None:
             self.completion.filler.seed(seed)
-        self.completion.begin(np.ones(1, bool))
+        self.completion.begin(np.ones(1, bool), labels)
         self.completion.observe(np.asarray(observation)[None])
         return observation, info
 

@@ -5,13 +5,14 @@ No input can harm the robot or stop the program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from mac_policy.common.labels import UNSAID, Label
 from mac_policy.operators.dims import OperatorDims
 
 
@@ -19,17 +20,31 @@ class CommandSpace:
     """The action space of an operator, and the commands and masks that its actions stand for.
 
     With fixed dims `space` is the Box of these dims, in the order in which they are listed; with None the operator
-    masks the dims at each step and `space` is Dict(action=Box(n), mask=MultiBinary(n)).
+    masks the dims at each step and `space` is Dict(action=Box(n), mask=MultiBinary(n)), with a Discrete entry for each
+    label of the policy, in which -1 stands for a label that is not said.
     """
 
-    def __init__(self, action: spaces.Box, operator_dims: Any, batch: int = 1) -> None:
+    def __init__(
+        self,
+        action: spaces.Box,
+        operator_dims: Any,
+        batch: int = 1,
+        names: Sequence[str] = (),
+        labels: Sequence[Label] = (),
+    ) -> None:
         n = action.shape[0]
         self.batch = batch
-        self.dims = None if operator_dims is None else _fixed(operator_dims, n)
+        self.dims = None if operator_dims is None else _fixed(operator_dims, n, names)
+        self.labels = tuple(labels)
         columns = np.arange(n) if self.dims is None else np.array(self.dims)
         dtype: Any = action.dtype.type if action.dtype is not None else np.float32
         held = spaces.Box(action.low[columns], action.high[columns], dtype=dtype)
-        self.space = spaces.Dict(action=held, mask=spaces.MultiBinary(n)) if self.dims is None else held
+        said: dict[str, spaces.Space[Any]] = {
+            label.name: spaces.Discrete(len(label.classes) + 1, start=UNSAID) for label in self.labels
+        }
+        if self.dims is None and (taken := {"action", "mask"} & said.keys()):
+            raise ValueError(f"a label may not be called {sorted(taken)[0]!r}: the filter's actions have that entry")
+        self.space = spaces.Dict({"action": held, "mask": spaces.MultiBinary(n), **said}) if self.dims is None else held
         self._columns = columns
         self._mask = np.tile(np.isin(np.arange(n), columns), (batch, 1))
 
@@ -46,6 +61,25 @@ class CommandSpace:
         command[:, self._columns] = held
         return command, self._mask
 
+    def said(self, action: Any) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_]]:
+        """What an action of the batched space says of the labels, (B, L), None where it has no part in them; and the
+        rows (B,) that say something else than a class."""
+        wrong = np.zeros(self.batch, bool)
+        if self.dims is not None or not self.labels or not isinstance(action, Mapping):
+            return None, wrong
+        codes = np.full((self.batch, len(self.labels)), UNSAID, np.int64)
+        for column, label in enumerate(self.labels):
+            if label.name not in action:
+                continue
+            found = _rows(action[label.name], self.batch).reshape(-1)
+            if found.shape != (self.batch,) or found.dtype.kind not in "iu":
+                wrong[:] = True
+                continue
+            known = (found >= UNSAID) & (found < len(label.classes))
+            codes[:, column] = np.where(known, found, UNSAID)
+            wrong |= ~known
+        return codes, wrong
+
 
 def _rows(entry: Any, batch: int) -> NDArray[Any]:
     """An array with a batch axis, which the action of a single environment lacks."""
@@ -56,8 +90,8 @@ def _rows(entry: Any, batch: int) -> NDArray[Any]:
     return found[None] if batch == 1 and found.ndim == 1 else found
 
 
-def _fixed(operator_dims: Any, action_dim: int) -> list[int]:
-    rule = OperatorDims.parse(operator_dims, action_dim)
+def _fixed(operator_dims: Any, action_dim: int, names: Sequence[str]) -> list[int]:
+    rule = OperatorDims.parse(operator_dims, action_dim, names)
     if rule.fixed is None:
         raise ValueError(
             f"operator_dims = {operator_dims!r} changes from episode to episode; use operator_dims=None, with which "

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from mac_policy.common.labels import UNSAID, label_codes
 from mac_policy.filter.commands import CommandSpace
 from mac_policy.filter.filler import Filler
 from mac_policy.policies.checkpoint import load_policy
@@ -56,15 +57,31 @@ class Completion:
         check_same(ready.spaces, have)
         if likelihood and not ready.has_likelihood:
             raise ValueError(f"likelihood=True needs a policy with one; a {ready.kind} policy has none")
-        self.commands = CommandSpace(have.action, operator_dims, batch)
+        self.commands = CommandSpace(have.action, operator_dims, batch, ready.spaces.actions.names, ready.labels)
+        self._said = label_codes(ready.labels, None, batch)
         self.filler = Filler(ready, batch, space=have.action, **settings)
         self.likelihood = likelihood
         self._fallback, self._invalid = np.zeros((2, batch), np.int64)
         self._observations: NDArray[np.float32] | None = None
 
-    def begin(self, rows: NDArray[np.bool_]) -> None:
-        """Begin new episodes in the rows (B,) that are true."""
+    def say(self, labels: Any, rows: NDArray[np.bool_] | None = None) -> None:
+        """What a person says of the labels, as `Policy.act` takes it, from now on and in the rows (B,) that are true:
+        all of them by default; ValueError for what is no class."""
+        codes = label_codes(self.filler.policy.labels, labels, self.filler.batch)
+        self._said = codes if rows is None else np.where(rows[:, None], codes, self._said)
+
+    def said_at_reset(self, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any] | None]:
+        """The checked labels of the options of `reset`, and the options that are the environment's. Without labels of
+        the policy all options are."""
+        if not self.filler.policy.labels or options is None or "labels" not in options:
+            return None, options
+        label_codes(self.filler.policy.labels, options["labels"], self.filler.batch)
+        return options["labels"], {name: value for name, value in options.items() if name != "labels"} or None
+
+    def begin(self, rows: NDArray[np.bool_], labels: Any = None) -> None:
+        """Begin new episodes in the rows (B,) that are true, with what is said of the labels."""
         if rows.any():
+            self.say(labels, rows)
             self.filler.reset(rows)
             self._fallback[rows] = self._invalid[rows] = 0
 
@@ -76,7 +93,11 @@ class Completion:
         """The operator's action -> whole actions (B, n), and the entries of `info` with B values each."""
         if self._observations is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
-        filled = self.filler(self._observations, *self.commands.read(action))
+        said, wrong = self.commands.said(action)
+        self.filler.note_unknown(wrong)
+        said = self._said if said is None else np.where(said >= 0, said, self._said)
+        labels = self.filler.policy.labels
+        filled = self.filler(self._observations, *self.commands.read(action), said if labels else None)
         self._fallback += filled.fallback
         self._invalid += filled.invalid
         report: dict[str, NDArray[Any]] = {
@@ -88,6 +109,9 @@ class Completion:
             "fallback_steps": self._fallback.copy(),
             "invalid_steps": self._invalid.copy(),
         }
+        assumed = np.full((len(filled.mask), len(labels)), UNSAID) if filled.assumed is None else filled.assumed
+        report |= {f"assumed/{label.name}": assumed[:, i] for i, label in enumerate(labels)}
+        report |= {f"belief/{label.name}": rows for label, rows in zip(labels, filled.beliefs, strict=False)}
         if self.likelihood:
             report["log_likelihood"] = self.filler.log_likelihood(filled)
         return filled.actions, report

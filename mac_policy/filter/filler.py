@@ -18,13 +18,14 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.checks import check_count, check_positive, is_number
+from mac_policy.common.labels import label_codes
 from mac_policy.filter.commands import Usable, usable_command
 from mac_policy.filter.deadline import Deadline, Late
 from mac_policy.filter.hand_over import HandOver
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.state import PolicyState
 
-COUNTED = ("calls", "fallback", "invalid", "clipped", "blind", "failed", "late", "broken")
+COUNTED = ("calls", "fallback", "invalid", "clipped", "blind", "failed", "late", "broken", "unknown")
 
 
 class Filled(NamedTuple):
@@ -40,6 +41,10 @@ class Filled(NamedTuple):
     """(B,): rows whose command was not usable as it was."""
     mask: NDArray[np.bool_]
     """(B, n): the dims in which the operator's command was carried out."""
+    beliefs: tuple[NDArray[np.float64], ...] = ()
+    """(B, K) for each label that the policy infers."""
+    assumed: NDArray[np.int64] | None = None
+    """(B, L): the class of each label that the answer serves, -1 for none; None for a policy without labels."""
 
 
 class Filler:
@@ -53,7 +58,8 @@ class Filler:
     - the policy raises an error, returns NaN or infinity, or has not answered after `deadline_ms`.
     The usable part of the command is carried out in any case. Each of these events raises a RuntimeWarning the first
     time and is counted in `counts`: calls, and the rows in fallback, invalid, clipped, blind (NaN observations),
-    failed, late and broken (answers that are not finite).
+    failed, late and broken (answers that are not finite), and unknown (labels that name no class, which count as not
+    said).
 
     >>> filler = Filler(policy, batch=8)                                # doctest: +SKIP
     >>> actions = filler(observations, command, mask).actions            # doctest: +SKIP
@@ -119,8 +125,9 @@ class Filler:
         if self.hand_over is not None:
             self.hand_over.reset(rows)
 
-    def __call__(self, observations: ArrayLike, command: ArrayLike, mask: ArrayLike) -> Filled:
-        """(B, obs), the command (B, n), of which the values count where the mask (B, n) is true."""
+    def __call__(self, observations: ArrayLike, command: ArrayLike, mask: ArrayLike, labels: Any = None) -> Filled:
+        """(B, obs), the command (B, n), of which the values count where the mask (B, n) is true, and what is said of
+        the policy's labels, as `Policy.act` takes it."""
         began = time.perf_counter()
         observations = np.asarray(observations, np.float32)
         if observations.shape != (self.batch, self.policy.observation_dim):
@@ -128,6 +135,7 @@ class Filler:
                 f"observations must be ({self.batch}, {self.policy.observation_dim}), got {observations.shape}"
             )
         usable = usable_command(command, mask, self.batch, self.space)
+        self._said = self._labels(labels)
         wanted, fallback = self._wanted(observations, usable)
         if self.hand_over is not None:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
@@ -142,7 +150,23 @@ class Filler:
             self._places = np.where(np.isnan(places), self._places, places)  # a blind row is going where it was
         self.counts["calls"] += 1
         self.counts["fallback"] += np.count_nonzero(fallback)
-        return Filled(actions, 1e3 * (time.perf_counter() - began), fallback, usable.invalid, usable.mask)
+        milliseconds = 1e3 * (time.perf_counter() - began)
+        beliefs, assumed = self._state.beliefs, self._state.assumed
+        return Filled(actions, milliseconds, fallback, usable.invalid, usable.mask, beliefs, assumed)
+
+    def note_unknown(self, rows: NDArray[np.bool_]) -> None:
+        """Count the rows (B,) that said something of a label that is no class of it."""
+        self._note("unknown", rows, "a label names no class of it", "it counts as not said")
+
+    def _labels(self, labels: Any) -> NDArray[np.int64] | None:
+        """(B, L): what is said of the policy's labels, None without labels."""
+        if labels is None or not self.policy.labels:
+            return None
+        try:
+            return label_codes(self.policy.labels, labels, self.batch)
+        except ValueError as error:
+            self._note("unknown", np.ones(self.batch, bool), str(error), "no label counts as said")
+            return None
 
     def log_likelihood(self, filled: Filled) -> NDArray[np.float64]:
         """(B,): the policy's log-density of the operator's command in the step just filled, given the observations
@@ -205,6 +229,7 @@ class Filler:
             deterministic=self.deterministic,
             temperature=self.temperature,
             generator=self._generator,
+            **({} if self._said is None else {"labels": self._said}),
         )
         if planned.shape != (self.batch, self.policy.action_dim):
             raise ValueError(f"actions are {planned.shape} and not {(self.batch, self.policy.action_dim)}")

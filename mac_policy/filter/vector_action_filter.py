@@ -66,15 +66,20 @@ class VectorActionFilter(VectorWrapper):
         """Counts of events over all episodes; see `Filler`."""
         return self.completion.filler.counts
 
+    def say(self, **labels: Any) -> None:
+        """What is wanted from now on, one class for all environments or one for each: `say(task=["kettle", None])`."""
+        self.completion.say(labels)
+
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         rows = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)
-        observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        labels, rest = self.completion.said_at_reset(options)  # before the environments are reset
+        observations, info = self.env.reset(seed=seed, options=rest)  # type: ignore[arg-type]
         first = seed[0] if isinstance(seed, (list, tuple)) else seed
         if first is not None:
             self.completion.filler.seed(first)
-        self.completion.begin(rows)
+        self.completion.begin(rows, labels)
         self._ended = self._ended & ~rows
         self.completion.observe(observations)
         return observations, info

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_count
 
 RANDOM = re.compile(r"random(?:-(\d+))?(-step)?")
@@ -36,10 +37,12 @@ class OperatorDims:
     """Whether a new subset is drawn at each step instead of once per episode."""
 
     @staticmethod
-    def parse(spec: OperatorDims | int | str | Sequence[int] | NDArray[Any], action_dim: int) -> OperatorDims:
+    def parse(
+        spec: OperatorDims | int | str | Sequence[int | str] | NDArray[Any], action_dim: int, names: Sequence[str] = ()
+    ) -> OperatorDims:
         """Read a specification, which is one of
 
-        - k: the first k dims, 0 for no dim; or a list of dims; both also as text;
+        - k: the first k dims, 0 for no dim; or a list of dims, by index or by one of `names`; both also as text;
         - 'random-k': k dims, drawn anew for each episode; 'random-k-step': for each step;
         - 'random' and 'random-step': the same with a size that is drawn uniformly from 0..action_dim.
         """
@@ -56,8 +59,8 @@ class OperatorDims:
                 if size is not None and not 1 <= size <= action_dim:
                     raise _refused(spec, action_dim)
                 return OperatorDims(action_dim, None, size, every_step=found[2] is not None)
-            spec = _from_text(spec, action_dim)
-        return OperatorDims(action_dim, _fixed(spec, action_dim))
+            spec = _from_text(spec, action_dim, names)
+        return OperatorDims(action_dim, _fixed(_unnamed(spec, names), action_dim))
 
     def masks(self, seeds: ArrayLike, step: ArrayLike = 0) -> NDArray[np.bool_]:
         """(B,) seeds of episodes and the step within each episode, one or (B,) -> (B, action_dim), True where held."""
@@ -82,9 +85,19 @@ def _drawn(rule: OperatorDims, seed: int, step: int) -> NDArray[np.bool_]:
     return np.isin(np.arange(rule.action_dim), rng.permutation(rule.action_dim)[:size])
 
 
-def _from_text(spec: str, action_dim: int) -> Any:
-    """The number or list that a text names; '0,2,4' is a list too."""
+def _unnamed(spec: Any, names: Sequence[str]) -> Any:
+    """A list with an index in place of each name."""
+    if not names or not isinstance(spec, (list, tuple)):
+        return spec
+    return Actions(names=tuple(names)).dims_of("operator_dims", spec)
+
+
+def _from_text(spec: str, action_dim: int, names: Sequence[str]) -> Any:
+    """The number or list that a text names; '0,2,4' and 'joint1,joint2' are lists too."""
     text = spec.strip()
+    words = [word.strip() for word in text.removeprefix("[").removesuffix("]").split(",")]
+    if any(word in names for word in words):
+        return [int(word) if word.isdecimal() and word not in names else word for word in words]
     try:
         return json.loads(f"[{text}]" if "," in text and not text.startswith("[") else text)
     except ValueError:

@@ -59,7 +59,7 @@ def tests_of_own_plans(policy: MAC, batch: Batch) -> tuple[Tensor, Tensor]:
     """The two tests (B,) each, with a step of a demonstration as the command and its own next steps as the plan."""
     x, context, frame = policy._read(batch.observations, batch.targets, batch.labels)
     chunk, generator = policy.variables.chunk, torch.Generator().manual_seed(0)
-    masks = operator_masks(policy.action_dim, policy.settings.horizon, policy.settings.subsets, 1.0)
+    masks = operator_masks(policy.action_dim, policy.settings.horizon, policy.subsets, 1.0)
     known, drawn = policy._known(batch), torch.zeros_like(x, dtype=torch.bool)
     drawn[:, :chunk] = masks.sample(len(x), generator).to(x.device)
     commanded = drawn & (torch.arange(len(policy.variables), device=x.device) < policy.action_dim)

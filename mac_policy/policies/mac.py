@@ -80,7 +80,8 @@ class MAC(Policy):
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self.register_buffer("plan_floor", torch.tensor(PLAN_FLOOR))
         self._dims = self.variables.action_order
-        held = operator_masks(self.action_dim, settings.horizon, settings.subsets, settings.plans)
+        self.subsets = [self.variables.known.dims_of("subsets", each) for each in settings.subsets]
+        held = operator_masks(self.action_dim, settings.horizon, self.subsets, settings.plans)
         self._trained = self._paths(settings.masks, held, self.variables.chunk)
         nothing = FixedMasks(torch.zeros(1, self.variables.chunk, dtype=torch.bool))
         self.alone = self._paths("conditional", nothing, self.variables.chunk) if settings.alone else None

@@ -50,10 +50,11 @@ class MACSettings(PolicySettings):
     components, min_log_std: of the mixture, and the floor of its log standard deviations in normalised units (null =
         about e^-7)
     masks: queries to train for: 'conditional' (the held dims are given), 'marginal' or 'both'
-    subsets: subsets of dims that the operator may hold in training, as lists ([] = all, of uniform cardinality)
+    subsets: subsets of dims that the operator may hold in training, as lists of indices or names ([] = all, of uniform
+        cardinality)
     alone: share of the training rows without an operator, for full autonomy; their evidence is the policy's own
     weights, reweighting: MaskTuned's `weights` and `cardinality_reweighting`
-    order: action dims in the order in which they are filled in ([] = 0, 1, ...); a chunk is filled in step by step
+    order: action dims, by index or name, in the order in which they are filled in ([] = 0, 1, ...); a chunk is filled in step by step
     evidence_noise: in training rows with an operator, who is no demonstrator, the evidence has noise of a standard
         deviation from U(0, this)
     plans: share of the training rows with an operator in which the next steps of a chunk are evidence, too: a command
@@ -84,11 +85,11 @@ class MACSettings(PolicySettings):
     components: Count = 20
     min_log_std: float | None = -1.5
     masks: TrainedMasks = "conditional"
-    subsets: tuple[tuple[int, ...], ...] = ()
+    subsets: tuple[tuple[int | str, ...], ...] = ()
     alone: Share = 0.5
     weights: Literal["parallel", "edge"] = "parallel"
     reweighting: bool = True
-    order: tuple[int, ...] = ()
+    order: tuple[int | str, ...] = ()
     evidence_noise: NonNegative = 0.5
     plans: Share = 0.0
     label_shown: Share = 0.5

@@ -97,7 +97,7 @@ class Variables(nn.Module):
         spaces: Spaces,
         horizon: int = 1,
         representation: Chosen = "auto",
-        order: Sequence[int] = (),
+        order: Sequence[int | str] = (),
         labels: Sequence[Label] = (),
     ) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Variables(nn.Module):
         self.representation = choose_representation(representation, self.known)
         self.has_frame = self.representation == "absolute" and self.known.has_targets
         self.chunk = horizon * self.action_dim
-        steps = path_order(order, self.action_dim, horizon)
+        steps = path_order(self.known.dims_of("order", order), self.action_dim, horizon)
         self.order = torch.cat([self.chunk + torch.arange(len(self.labels)), steps])
         self.list = [self._variable(step, dim, spaces) for step in range(horizon) for dim in range(self.action_dim)]
         self.list += [_label(index, label) for index, label in enumerate(self.labels)]

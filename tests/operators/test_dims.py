@@ -93,3 +93,15 @@ def test_what_makes_no_sense_is_refused_with_what_is_allowed(spec, why):
 def test_a_rule_for_another_action_is_refused():
     with pytest.raises(ValueError, match="made for 9 action dims, but the action has 2"):
         OperatorDims.parse(OperatorDims.parse(4, 9), 2)
+
+
+@pytest.mark.parametrize("spec", [["grip", "x"], "grip,x", "[grip, x]", ["grip", 0], "[grip,0]"], ids=str)
+def test_dims_by_name(spec):
+    assert OperatorDims.parse(spec, 3, ("x", "y", "grip")).fixed == (2, 0)
+
+
+def test_an_unknown_name_is_named():
+    with pytest.raises(ValueError, match="did you mean 'grip'"):
+        OperatorDims.parse(["gripp"], 3, ("x", "y", "grip"))
+    with pytest.raises(ValueError, match="cannot be used"):
+        OperatorDims.parse(["x"], 3)

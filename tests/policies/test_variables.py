@@ -188,3 +188,14 @@ def test_a_policy_stored_before_variables_had_a_name_loads(tmp_path):
 def test_what_does_not_fit_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_dims_go_by_their_names():
+    by_name = make_policy("mac", PLACED, {"width": 8, "order": ["grip", "x", 1], "subsets": [["y"], ["x", "grip"]]})
+    by_index = make_policy("mac", PLACED, {"width": 8, "order": [2, 0, 1], "subsets": [[1], [0, 2]]})
+    assert by_name.variables.order.tolist() == by_index.variables.order.tolist() == [2, 0, 1]
+    draws = [policy.own_draws(50, torch.Generator().manual_seed(0)).asked.evidence for policy in (by_name, by_index)]
+    assert torch.equal(*draws)
+    for settings in ({"order": ["gripp", "x", "y"]}, {"subsets": [["gripp"]]}):
+        with pytest.raises(ValueError, match="did you mean 'grip'"):
+            make_policy("mac", PLACED, settings)

@@ -1,0 +1,170 @@
+"""A person may say what is wanted: through the action, at reset, or by a call; what is not said is inferred."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from mac_policy import ActionFilter, VectorActionFilter
+from mac_policy.policies.registry import make_policy
+from tests.evaluation.small_environments import LENGTH, Line
+from tests.policies.conftest import ACTION, LABELS, SMALL, SPACES, make
+
+NO_MASK = np.zeros(ACTION, np.int8)
+ZEROS = SPACES.action.low * 0
+
+
+def labelled(**settings):
+    return make("mac", labelled=True, **settings)
+
+
+def report(env, action):
+    return env.step(action)[-1]["action_filter"]
+
+
+def test_the_action_has_an_entry_for_each_label():
+    env = ActionFilter(Line(), labelled())
+    assert env.action_space["task"] == spaces.Discrete(4, start=-1)
+    assert env.action_space["side"] == spaces.Discrete(3, start=-1)
+    assert ActionFilter(Line(), labelled(), 2).action_space.shape == (2,)
+    assert set(ActionFilter(Line(), make("mac")).action_space) == {"action", "mask"}
+
+
+@pytest.mark.parametrize("dims", [None, 2], ids=str)
+def test_gymnasiums_checker_passes(dims):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_env(ActionFilter(Line(), labelled(), dims), skip_render_check=True)
+
+
+def test_what_an_action_says_is_assumed_and_counts_for_that_step():
+    policy, line = labelled(), Line()
+    env = ActionFilter(line, policy, deterministic=True)
+    seen, _ = env.reset(seed=0)
+    action = {"action": ZEROS, "mask": NO_MASK, "task": 1, "side": -1}
+    found = report(env, action)
+    assert found["assumed/task"] == 1
+    np.testing.assert_array_equal(found["belief/task"], [0, 1, 0])
+    assert found["belief/side"].sum() == pytest.approx(1)
+    np.testing.assert_array_equal(line.taken[0], policy.act(seen, labels={"task": "light"}, deterministic=True))
+
+
+def test_a_filter_with_fixed_dims_is_told_at_reset_and_by_say():
+    env = ActionFilter(Line(), labelled(), 2)
+    env.reset(seed=0, options={"labels": {"task": "none", "side": "left"}})
+    for _ in range(2):
+        found = report(env, np.zeros(2, np.float32))
+        assert (found["assumed/task"], found["assumed/side"]) == (2, 0)
+    env.say(task="kettle")
+    found = report(env, np.zeros(2, np.float32))
+    assert found["assumed/task"] == 0
+    np.testing.assert_array_equal(found["belief/task"], [1, 0, 0])
+    env.say(task=None)
+    assert 0 < report(env, np.zeros(2, np.float32))["belief/task"].max() < 1  # inferred again
+    env.reset()
+    assert report(env, np.zeros(2, np.float32))["belief/side"].max() < 1  # a new episode, nothing said
+
+
+@pytest.mark.parametrize("said", [{"task": "ketle"}, {"tsk": "kettle"}, {"task": 7}, "kettle"], ids=str)
+def test_a_wrong_word_is_refused_before_anything_moves(said):
+    env = ActionFilter(Line(), labelled(), 2)
+    with pytest.raises(ValueError, match="label"):
+        env.reset(options={"labels": said})
+    env.reset(seed=0)
+    if isinstance(said, dict):
+        with pytest.raises(ValueError, match="label"):
+            env.say(**said)
+
+
+@pytest.mark.parametrize("said", [9, -2, 0.5, "kettle", None, [0, 1]], ids=str)
+def test_a_wrong_code_in_an_action_counts_as_unsaid_and_never_stops_the_robot(said):
+    line = Line()
+    env = ActionFilter(line, labelled())
+    env.reset(seed=0)
+    with pytest.warns(RuntimeWarning, match="names no class"):
+        found = report(env, {"action": ZEROS, "mask": NO_MASK, "task": said})
+    assert env.counts["unknown"] == 1
+    assert 0 < found["belief/task"].max() < 1
+    assert np.isfinite(line.taken[0]).all()
+
+
+class Options(Line):
+    """Remembers the options of its last reset."""
+
+    def reset(self, *, seed=None, options=None):
+        self.options = options
+        return super().reset(seed=seed)
+
+
+def test_the_environments_own_options_reach_it():
+    inner = Options()
+    ActionFilter(inner, labelled(), 2).reset(options={"labels": {"task": "kettle"}, "start": "left"})
+    assert inner.options == {"start": "left"}
+    ActionFilter(inner, make("mac"), 2).reset(options={"labels": "the environment's"})
+    assert inner.options == {"labels": "the environment's"}
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=str)
+def test_a_vector_says_row_by_row(mode):
+    rows = 3
+    vector = SyncVectorEnv([Line] * rows, autoreset_mode=mode)
+    env = VectorActionFilter(vector, labelled())
+    env.reset(seed=0, options={"labels": {"side": ["left", None, "right"]}})
+    action = {"action": np.tile(ZEROS, (rows, 1)), "mask": np.tile(NO_MASK, (rows, 1)), "task": np.array([0, -1, 2])}
+    found = report(env, action)
+    assert found["assumed/task"][[0, 2]].tolist() == [0, 2]
+    assert found["assumed/side"][[0, 2]].tolist() == [0, 1]
+    assert found["belief/side"].shape == (rows, 2)
+    assert found["belief/side"][1].max() < 1
+    env.say(side=["right", "right", None])
+    assert report(env, action)["assumed/side"][:2].tolist() == [1, 1]
+    if mode is not AutoresetMode.DISABLED:
+        for _ in range(LENGTH):
+            report(env, action)
+        assert env.completion.filler._state.beliefs[1].max() < 1  # what was said ended with the episode
+
+
+def test_rows_equal_single_environments():
+    policy = labelled(horizon=3, execute=3, plans=0.5)
+    vector = VectorActionFilter(SyncVectorEnv([Line] * 2), policy, deterministic=True)
+    single = [ActionFilter(Line(), policy, deterministic=True) for _ in range(2)]
+    vector.reset(seed=5)
+    for i, env in enumerate(single):
+        env.reset(seed=5 + i)
+    random = np.random.default_rng(0)
+    for _ in range(LENGTH - 1):
+        action = {
+            "action": random.uniform(SPACES.action.low, SPACES.action.high, (2, ACTION)).astype(np.float32),
+            "mask": random.integers(0, 2, (2, ACTION)).astype(np.int8),
+            "task": random.integers(-1, 3, 2),
+            "side": random.integers(-1, 2, 2),
+        }
+        both = report(vector, action)
+        for i, env in enumerate(single):
+            one = report(env, {name: values[i] for name, values in action.items()})
+            np.testing.assert_allclose(both["belief/task"][i], one["belief/task"], atol=1e-4)
+            np.testing.assert_allclose(both["action"][i], one["action"], atol=2e-4)
+
+
+def test_a_policy_that_has_to_be_told_stands_still_until_it_is():
+    policy = make_policy("bc", SPACES._replace(labels=LABELS), SMALL["bc"])
+    env = ActionFilter(Line(), policy, 1)
+    env.reset(seed=0)
+    with pytest.warns(RuntimeWarning, match="has to be told"):
+        assert report(env, np.zeros(1, np.float32))["fallback"]
+    env.say(task="kettle", side="left")
+    found = report(env, np.zeros(1, np.float32))
+    assert not found["fallback"]
+    assert "belief/task" not in found
+
+
+def test_a_label_may_not_take_the_name_of_an_entry():
+    label = LABELS[0].__class__("mask", ("a", "b"))
+    policy = make_policy("mac", SPACES._replace(labels=(label,)), SMALL["mac"])
+    with pytest.raises(ValueError, match="'mask'"):
+        ActionFilter(Line(), policy)
+    assert isinstance(ActionFilter(Line(), policy, 1), gymnasium.Wrapper)
