@@ -54,7 +54,8 @@ class MACSettings(PolicySettings):
         cardinality)
     alone: share of the training rows without an operator, for full autonomy; their evidence is the policy's own
     weights, reweighting: MaskTuned's `weights` and `cardinality_reweighting`
-    order: action dims, by index or name, in the order in which they are filled in ([] = 0, 1, ...); a chunk is filled in step by step
+    order: action dims, by index or name, in the order in which they are filled in ([] = 0, 1, ...); a chunk is filled
+        in step by step
     evidence_noise: in training rows with an operator, who is no demonstrator, the evidence has noise of a standard
         deviation from U(0, this)
     plans: share of the training rows with an operator in which the next steps of a chunk are evidence, too: a command
