@@ -71,19 +71,6 @@ def changed_intent(
     return done + slide_before_hinge([*able, present][:left])
 
 
-def in_order(intent: Sequence[str], completed: Sequence[str]) -> int:
-    """How many wanted tasks were completed in the wanted order: the length of the longest such subsequence.
-
-    >>> in_order(("a", "b", "c", "d"), ("b", "a", "x", "c"))
-    2
-    """
-    places = [list(intent).index(name) for name in completed if name in intent]
-    longest: list[int] = []
-    for at, place in enumerate(places):
-        longest.append(1 + max((longest[i] for i in range(at) if places[i] < place), default=0))
-    return max(longest, default=0)
-
-
 def next_tasks(completions: Mapping[str, int], steps: int) -> NDArray[np.int64]:
     """(steps,): at each step of an episode the class of the task that is completed next, 'none' after the last.
 

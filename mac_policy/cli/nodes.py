@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from hydra.core.config_store import ConfigStore
 
 from mac_policy.common.registry import Registry
+from mac_policy.operators.manners import DEFAULT, Manners
 from mac_policy.operators.registry import OPERATORS, register_operator
 from mac_policy.policies.registry import POLICIES, register_policy
 from mac_policy.tasks import TASKS, register_task
@@ -62,6 +63,8 @@ def store_nodes() -> None:
     for name, group in GROUPS.items():
         for kind in group.registry:
             store(name, kind)
+    usual = {"kind": DEFAULT, **{field.name: field.default for field in fields(Manners)}}
+    ConfigStore.instance().store(DEFAULT, usual, group="operator", package="operator")
 
 
 def store(group_name: str, name: str) -> None:

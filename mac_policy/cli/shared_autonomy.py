@@ -11,6 +11,7 @@ from mac_policy.cli.command import Command, options_of, task_of
 from mac_policy.evaluation.comparison import Comparison, ComparisonSettings, plan
 from mac_policy.evaluation.measurement import measure
 from mac_policy.evaluation.report.tables import Grid
+from mac_policy.operators.manners import DEFAULT, given_manners
 from mac_policy.operators.registry import make_kind
 
 
@@ -31,10 +32,11 @@ def main(config: dict[str, Any]) -> None:
 def make_plan(config: Mapping[str, Any]) -> Comparison:
     """The comparison, every option of which is checked before anything is rolled out."""
     settings = options_of(ComparisonSettings, config)
-    chosen = dict(config["operator"])
-    operator = make_kind(chosen.pop("kind"), chosen)
+    task, chosen = task_of(config), given_manners(config["operator"])
+    name = chosen.pop("kind")
+    operator = make_kind(task.experiment.operator if name == DEFAULT else name, chosen)
     out = None if config["out"] is None else str(config["out"])
-    return plan(task_of(config), operator, config["operator_dims"], settings, out)
+    return plan(task, operator, config["operator_dims"], settings, out)
 
 
 COMMAND = Command(main, "shared_autonomy", aliases={"dataset": "task.dataset"})

@@ -5,13 +5,16 @@
     <run>                 the policy alone
     zeros                 the operator alone, with zeros in the other dims
     operator              the operator alone, holding all dims, which measures what it achieves without help
+    operator+<run>-told   like operator+<run>, and the operator says what it wants to a policy with labels
+    <run>-told            the operator commands nothing, and says what it wants
 
-<run> is a kind of policy or the name of its runs, whose seed s is stored in <runs>/<task>/<run>-s<s>.
+<run> is a kind of policy or the name of its runs, whose seed s is stored in <runs>/<task>/<run>-s<s>. Where a run's
+own name ends in -told, as that of a policy that cannot do without being told, the arm has that name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,13 +23,12 @@ from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import command_words
 from mac_policy.evaluation.teams import OperatorChoice, Team
-from mac_policy.operators.dims import OperatorDims
 from mac_policy.policies.checkpoint import CONFIG, SavedPolicy, read_config
 from mac_policy.policies.registry import POLICIES
 from mac_policy.tasks import TASKS
-from mac_policy.tasks.experiment import FILLER_SEED
+from mac_policy.tasks.experiment import DEFAULT, FILLER_SEED, Experiment
 
-OPERATOR, BLIND, ZEROS, WHOLE = "operator+", "-blind", "zeros", "operator"
+OPERATOR, BLIND, TOLD, ZEROS, WHOLE = "operator+", "-blind", "-told", "zeros", "operator"
 USUAL = ("operator+bc", "operator+mac", "operator+mac-blind", "operator+mac_path", "mac", "bc", "ibc", ZEROS, WHOLE)
 IF_TRAINED = {"operator+mac_path": "mac_path", "ibc": "ibc"}
 """Usual arms that are left out if these runs are not trained."""
@@ -42,20 +44,27 @@ class ArmName(NamedTuple):
     """Whether an operator acts."""
     sees: bool
     """Whether the policy is shown the command."""
+    told: bool = False
+    """Whether the policy is told what the operator wants."""
 
 
-def parse_arm(name: str) -> ArmName:
-    """The parts of a name as the top of this file defines it; ValueError for other names."""
+def parse_arm(name: str, known: Collection[str] = ()) -> ArmName:
+    """The parts of a name as the top of this file defines it; ValueError for other names.
+
+    known: names of runs, some of which may end in -told
+    """
     name = str(name)
     if name in (ZEROS, WHOLE):
         return ArmName(name, None, True, True)
-    shared = name.startswith(OPERATOR)
+    shared, told = name.startswith(OPERATOR), name.endswith(TOLD)
     run = name.removeprefix(OPERATOR).removesuffix(BLIND)
+    run = run.removesuffix(TOLD) if run not in known else run
     if not run or (name.endswith(BLIND) and not shared):
         raise ValueError(
-            f"unknown arm {name!r}; allowed are operator+<policy>, operator+<policy>-blind, <policy>, zeros, operator"
+            f"unknown arm {name!r}; allowed are operator+<policy>, operator+<policy>-blind, operator+<policy>-told, "
+            "<policy>, <policy>-told, zeros, operator"
         )
-    return ArmName(name, run, shared, not name.endswith(BLIND))
+    return ArmName(name, run, shared, not name.endswith(BLIND), told)
 
 
 @dataclass(frozen=True)
@@ -64,12 +73,14 @@ class Runs:
 
     names: names of runs by kind of policy, if they differ from the kind: {'mac': 'mac_wide'}
     settings: decoding settings to change in the policies that have them
+    experiment: of the task
     """
 
     root: Path
     task: str
     names: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    experiment: Experiment = DEFAULT
 
     @property
     def folder(self) -> Path:
@@ -92,23 +103,45 @@ class Runs:
         return training_seed + FILLER_SEED if run == "bc" else training_seed
 
     def usual_arms(self, training_seeds: Sequence[int], operator: OperatorChoice) -> list[str]:
-        """The arms of a comparison for which none are named: mac_path and ibc only if they are trained, the operator
-        alone only if it can do the task and is not another copy of bc."""
+        """The arms of a comparison for which none are named: those of the task's experiment, or the usual ones.
+
+        mac_path and ibc are left out if they are not trained, the operator alone if it cannot do the task or is another
+        copy of bc, and arms that are told if the operator does not say what it wants.
+        """
         there = {arm: all(self.is_trained(run, seed) for seed in training_seeds) for arm, run in IF_TRAINED.items()}
         there[WHOLE] = operator.kind.acts_alone and operator.kind.name != "bc"
-        return [arm for arm in USUAL if there.get(arm, True)]
+        usual = USUAL if self.experiment.arms is None else self.experiment.arms
+        return [arm for arm in usual if there.get(arm, True) and (operator.says or not arm.endswith(TOLD))]
+
+    @property
+    def trained(self) -> set[str]:
+        """The names of the runs that have a folder."""
+        return {path.name.rpartition("-s")[0] for path in self.folder.glob("*-s*")} if self.folder.is_dir() else set()
 
 
 def check_arms(names: Sequence[str], runs: Runs) -> list[ArmName]:
     """The parsed names; ValueError unless each names a kind of policy or existing runs."""
     if not names or len(set(names)) < len(names):
         raise ValueError(f"arms must be one or more different names, got {list(names)!r}")
-    arms = [parse_arm(name) for name in names]
-    found = {path.name.rpartition("-s")[0] for path in runs.folder.glob("*-s*")} if runs.folder.is_dir() else set()
+    found = runs.trained | {run.run for run in runs.experiment.runs}
+    arms = [parse_arm(name, found) for name in names]
     for arm in arms:
         if arm.run is not None and arm.run not in found:
             check_choice("policy in arms", arm.run, [*POLICIES, *sorted(found - set(POLICIES))])
     return arms
+
+
+def check_told(arms: Sequence[ArmName], operator: OperatorChoice) -> None:
+    """ValueError where an arm is told what nobody says."""
+    told = [arm.name for arm in arms if arm.told]
+    if told and not operator.says:
+        labels = operator.task is not None and operator.task.labels
+        why = (
+            f"a {operator.kind.name!r} operator says nothing; operator=expert does"
+            if labels
+            else "the task has no labels"
+        )
+        raise ValueError(f"{', '.join(told)}: the policy is to be told what is wanted, but {why}")
 
 
 def check_seeds(training_seeds: Sequence[int]) -> list[int]:
@@ -122,16 +155,28 @@ def make_teams(
     arms: Sequence[ArmName], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice
 ) -> list[Team]:
     """A team for each arm and training seed; an arm in which nothing is trained is one team."""
+    check_told(arms, operator)
     check_trained(arms, training_seeds, runs, operator)
-    teams, n = [], operator.dims.action_dim
-    for arm in arms:
-        trained = arm.run is not None or (arm.shared and operator.needs_policy)
-        for seed in training_seeds if trained else training_seeds[:1]:
-            filler = None if arm.run is None else runs.policy(arm.run, runs.filler_seed(arm.run, seed))
-            acting = replace(operator, policy=runs.policy("bc", seed)) if operator.needs_policy else operator
-            acting = replace(acting, dims=OperatorDims.parse(n, n)) if arm.name == WHOLE else acting
-            teams.append(Team(arm.name, seed if trained else None, filler, acting if arm.shared else None, arm.sees))
-    return teams
+    return [
+        make_team(arm, seed, runs, operator)
+        for arm in arms
+        for seed in (training_seeds if arm.run is not None or (arm.shared and operator.needs_policy) else [None])
+    ]
+
+
+def make_team(arm: ArmName, seed: int | None, runs: Runs, operator: OperatorChoice) -> Team:
+    """The team of an arm at a training seed; None: nothing in it is trained."""
+    filler = None if arm.run is None or seed is None else runs.policy(arm.run, runs.filler_seed(arm.run, seed))
+    if arm.told and filler is not None and not read_config(Path(filler.folder))["spaces"].get("labels"):
+        raise ValueError(f"{arm.name}: {filler.folder} was trained without labels, so that it cannot be told anything")
+    needed = operator.needs_policy and arm.shared
+    acting = replace(operator, policy=runs.policy("bc", seed)) if needed and seed is not None else operator
+    if not arm.shared:
+        acting = acting.holding(0)
+    elif arm.name == WHOLE:
+        acting = acting.holding(acting.dims.action_dim)
+    idle = acting.dims.fixed == () and not (arm.told or operator.kind.sets_intent)
+    return Team(arm.name, seed, filler, None if idle else acting, arm.sees or idle, arm.told)
 
 
 def check_trained(arms: Sequence[ArmName], training_seeds: Sequence[int], runs: Runs, operator: OperatorChoice) -> None:
@@ -150,11 +195,13 @@ def check_trained(arms: Sequence[ArmName], training_seeds: Sequence[int], runs: 
 
 
 def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
-    """Commands that train the missing policies; the default policy=all trains MAC, BC and the BC that fills in."""
+    """Commands that train the missing policies; the default policy=all trains the runs of the task's experiment."""
     wanted: dict[str, set[int]] = {}
+    planned = runs.experiment.runs
     for run, seed in missing:
-        if run in ("bc", "mac") and run not in runs.names:
-            wanted.setdefault("", set()).add(seed - FILLER_SEED if run == "bc" and seed >= FILLER_SEED else seed)
+        offsets = [entry.seed for entry in planned if entry.run == run and entry.seed <= seed]
+        if offsets and run not in runs.names:
+            wanted.setdefault("", set()).add(seed - max(offsets))
         else:
             name = runs.names.get(run, run)
             kind = run if run in POLICIES else read_config(next(runs.folder.glob(f"{run}-s*")))["policy"]

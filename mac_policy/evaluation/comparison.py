@@ -153,7 +153,7 @@ def plan(
             raise ValueError(f"operator_dims = {operator_dims} contains {dims} twice")
         operators[str(dims)] = OperatorChoice(operator, dims, task=task)
         operators[str(dims)].check(space)
-    runs = Runs(settings.runs, task.name, settings.renamed, settings.decoding)
+    runs = Runs(settings.runs, task.name, settings.renamed, settings.decoding, task.experiment)
     seeds, any_operator = settings.training_seeds, next(iter(operators.values()))
     arms = check_arms(settings.arms if settings.arms is not None else runs.usual_arms(seeds, any_operator), runs)
     teams = {dims: make_teams(arms, seeds, runs, acting) for dims, acting in operators.items()}

@@ -39,11 +39,22 @@ class EpisodeRecord:
     """(steps, n): executed actions, of filmed episodes only."""
     masks: tuple[str, ...] = ()
     """(steps,): mask of the dims that the operator holds, as ones and zeros; of filmed episodes only."""
+    intent: tuple[str, ...] = ()
+    """What was wanted at the end of the episode, in order; () in environments without an intent."""
+    changed_at: int | None = None
+    """The step at which the intent changed."""
+    followed_after: int | None = None
+    """Steps from then until the robot had turned to what is wanted since."""
+    wished: tuple[int, ...] = ()
+    """(steps,): the operator's present wish, a class of the policy's first label, or -1; () without labels."""
+    assumed: tuple[int, ...] = ()
+    """(steps,): the class that the policy assumed, or -1; () where it says nothing about it."""
 
 
 LONGEST_KEY = 80
 """Number of characters at the start of a line that are searched for its key."""
-FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeRecord))
+FIELDS = {field.name: field.default is dataclasses.MISSING for field in dataclasses.fields(EpisodeRecord)}
+"""The fields of a record, and whether each is needed."""
 
 
 class EpisodeStore:
@@ -78,7 +89,9 @@ def _parse(line: str) -> EpisodeRecord | None:
         values = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(values, dict) or set(values) != set(FIELDS):
+    if not isinstance(values, dict) or not {name for name, needed in FIELDS.items() if needed} <= {*values} <= {
+        *FIELDS
+    }:
         return None
     return EpisodeRecord(**{name: _frozen(value) for name, value in values.items()})
 

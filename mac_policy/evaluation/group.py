@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mac_policy.common.labels import UNSAID, Label
 from mac_policy.evaluation.episode_store import EpisodeRecord
 from mac_policy.evaluation.teams import Team
 from mac_policy.filter.commands import usable_command
@@ -35,23 +36,31 @@ class Job(NamedTuple):
     size: int
 
 
+class Step(NamedTuple):
+    """What happened at a step of a group."""
+
+    filled: Filled
+    wished: NDArray[np.int64] | None = None
+    """(B,): what each operator wants, a class of the policy's first label; None for policies without labels."""
+
+
 def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
     """Roll out one group of episodes."""
     environments = made_environments(rollout.make_env, min(rollout.together, rollout.episodes))[: job.size]
     seeds = rollout.seed + job.first + np.arange(job.size)
     observations = np.stack([env.reset(seed=int(seed))[0] for env, seed in zip(environments, seeds, strict=True)])
     act = _actor(rollout, job, environments, seeds)
-    steps: list[Filled] = []
+    steps: list[Step] = []
     rewards = [0.0] * job.size
     records: dict[int, EpisodeRecord] = {}
     while len(records) < job.size:
         steps.append(act(observations))
         for row in [row for row in range(job.size) if row not in records]:
-            observations[row], reward, terminated, truncated, info = environments[row].step(steps[-1].actions[row])
+            action = steps[-1].filled.actions[row]
+            observations[row], reward, terminated, truncated, info = environments[row].step(action)
             rewards[row] += float(reward)
             if terminated or truncated:
-                completed = tuple(info.get("completed", ()))
-                records[row] = _record(job, row, int(seeds[row]), steps, rewards[row], completed)
+                records[row] = _record(job, row, int(seeds[row]), steps, rewards[row], info)
     return [records[row] for row in range(job.size)]
 
 
@@ -63,14 +72,16 @@ def made_environments(make_env: EnvironmentFactory, count: int) -> list[Environm
 
 def _actor(
     rollout: Rollout, job: Job, environments: Sequence[Environment], seeds: NDArray[np.int64]
-) -> Callable[[NDArray[np.float32]], Filled]:
+) -> Callable[[NDArray[np.float32]], Step]:
     """Maps the observations of a step (B, obs) to the actions of the team's operator and filler."""
     offered = Spaces.of(environments[0].observation_space, environments[0].action_space)
     shape = (job.size, offered.action.shape[0])
     fill: Callable[..., Filled] = functools.partial(_fill_with_zeros, offered.action)
+    labels: tuple[Label, ...] = ()
     if job.team.filler is not None:
         policy = job.team.filler.load()
         check_same(policy.spaces, offered)
+        labels = policy.spaces.labels
         fill = Filler(
             policy,
             batch=job.size,
@@ -80,10 +91,22 @@ def _actor(
         )
     if job.team.operator is None:
         nothing = Command(np.zeros(shape, np.float32), np.zeros(shape, bool))
-        return lambda observations: fill(observations, *nothing)
+        return lambda observations: Step(fill(observations, *nothing))
     operator = job.team.operator(environments)
     operator.reset(seeds=seeds)
-    return lambda observations: fill(observations, *operator(observations))
+
+    def act(observations: NDArray[np.float32]) -> Step:
+        command = operator(observations)
+        if not labels:
+            return Step(fill(observations, *command))
+        wished = np.array([labels[0].code(wish) for wish in operator.wanted()])
+        if not job.team.told:
+            return Step(fill(observations, *command), wished)
+        said = np.full((job.size, len(labels)), UNSAID)
+        said[:, 0] = wished
+        return Step(fill(observations, *command, labels=said), wished)
+
+    return act
 
 
 def _fill_with_zeros(
@@ -97,10 +120,11 @@ def _fill_with_zeros(
 
 
 def _record(
-    job: Job, row: int, seed: int, steps: Sequence[Filled], reward: float, completed: tuple[str, ...]
+    job: Job, row: int, seed: int, steps: Sequence[Step], reward: float, info: Mapping[str, Any]
 ) -> EpisodeRecord:
-    """The record of a row whose episode has ended after `steps`."""
-    filmed = steps if job.first + row == FILMED else ()
+    """The record of a row whose episode has ended after `steps` with this info."""
+    fills = [step.filled for step in steps]
+    filmed = fills if job.first + row == FILMED else ()
     return EpisodeRecord(
         key=job.key,
         arm=job.team.arm,
@@ -109,12 +133,23 @@ def _record(
         episode=job.first + row,
         seed=seed,
         reward=reward,
-        completed=completed,
+        completed=tuple(info.get("completed", ())),
         steps=len(steps),
-        held_dims=sum(int(filled.mask[row].sum()) for filled in steps) / len(steps),
-        fallback=sum(int(filled.fallback[row]) for filled in steps),
-        invalid=sum(int(filled.invalid[row]) for filled in steps),
-        fill_ms=tuple(round(filled.milliseconds, 4) for filled in steps),
+        held_dims=sum(int(filled.mask[row].sum()) for filled in fills) / len(steps),
+        fallback=sum(int(filled.fallback[row]) for filled in fills),
+        invalid=sum(int(filled.invalid[row]) for filled in fills),
+        fill_ms=tuple(round(filled.milliseconds, 4) for filled in fills),
         actions=tuple(tuple(filled.actions[row].tolist()) for filled in filmed),
         masks=tuple("".join("01"[held] for held in filled.mask[row].tolist()) for filled in filmed),
+        intent=tuple(info.get("intent", ())),
+        changed_at=info.get("changed_at"),
+        followed_after=info.get("followed_after"),
+        wished=tuple(int(step.wished[row]) for step in steps if step.wished is not None),
+        assumed=tuple(int(found[row, 0]) for found in map(_assumed, fills) if found is not None),
     )
+
+
+def _assumed(filled: Filled) -> NDArray[np.int64] | None:
+    """(B, L): the classes of the labels that the policy assumed, where it says so."""
+    found: NDArray[np.int64] | None = getattr(filled, "assumed", None)
+    return found

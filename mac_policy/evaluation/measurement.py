@@ -11,6 +11,7 @@ from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.comparison import Comparison, slug
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.group import FILMED
+from mac_policy.evaluation.report.figures import dims_figure
 from mac_policy.evaluation.report.film import write_film
 from mac_policy.evaluation.report.summary import compare
 from mac_policy.evaluation.report.tables import Grid, grids, notes, overview_grids, write_pages, write_table
@@ -73,7 +74,9 @@ def write_overview(comparison: Comparison, records: Mapping[str, Mapping[str, An
     found = overview_grids(records, "the dims that are held")
     for grid in found:
         say(grid)
-    say(f"table: {write_table(comparison.out, comparison.title(dims), facts, found, notes(first))}")
+    say(f"table: {write_table(comparison.out, comparison.title(dims), facts, found, notes(first), ('dims',))}")
+    arms = {slug(dims): record["arms"] for dims, record in records.items()}
+    dims_figure(arms, comparison.title(dims), comparison.task.best_reward).savefig(comparison.out / "dims.png", dpi=150)
     own = ("arms", "paired", "best_alone", "operator")
     parts = {dims: {key: record[key] for key in own} for dims, record in records.items()}
     head = {key: first[key] for key in ("dataset", "task", "start", "environment", "decoding", "max_change")}

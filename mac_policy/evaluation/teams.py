@@ -6,15 +6,18 @@ Teams are plain data, which is sent to worker processes and identifies what a re
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gymnasium import spaces
 
+from mac_policy.common.labels import Label
+from mac_policy.demonstrations.episode import Episode
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.operator import Operator
-from mac_policy.operators.registry import OperatorKind, Resources
+from mac_policy.operators.registry import OperatorKind, Recording, Resources
 from mac_policy.policies.checkpoint import SavedPolicy
 from mac_policy.tasks.task import Environment, Task
 
@@ -24,7 +27,7 @@ class OperatorChoice:
     """A kind of operator, the dims that it holds, and what the kind may need.
 
     policy: the trained policy of a bc operator
-    task: brings the scripted expert
+    task: brings the scripted expert, and recordings of people
     """
 
     kind: OperatorKind
@@ -36,10 +39,29 @@ class OperatorChoice:
     def needs_policy(self) -> bool:
         return "policy" in self.kind.needs
 
+    @property
+    def says(self) -> bool:
+        """Whether the operator says what it wants, as a class of the task's first label."""
+        return self.kind.says and self.task is not None and bool(self.task.labels)
+
+    def holding(self, dims: Any) -> OperatorChoice:
+        """The same operator with other dims, as `OperatorDims.parse` reads them."""
+        return replace(self, dims=OperatorDims.parse(dims, self.dims.action_dim))
+
     def check(self, space: spaces.Box) -> None:
-        """ValueError where the operator cannot command actions of the space, or its file cannot be used."""
+        """ValueError where the operator cannot command actions of the space, or what it needs is not there."""
         if not self.kind.needs:
             self.kind.make(self.dims, 1, Resources(space))
+        if "recordings" in self.kind.needs and self.task is not None:
+            self.task.recordings()
+        if "expert" in self.kind.needs and self.task is not None and self.task.has_expert:
+            known = inspect.signature(self.task.expert).parameters
+            for name in ("cooperative", "changes_mind"):
+                if getattr(self.kind, name, False) and name not in known:
+                    raise ValueError(
+                        f"operator.{name}=true needs an expert with an intent; task={self.task.name} has none, "
+                        "task=kitchen-intent has one"
+                    )
 
     def __call__(self, environments: Sequence[Environment]) -> Operator:
         """The operator of environments that are stepped together."""
@@ -49,7 +71,15 @@ class OperatorChoice:
         policy = self.policy.load() if self.needs_policy and self.policy is not None else None
         task = self.task if self.task is not None and self.task.has_expert else None
         expert = None if task is None else functools.partial(task.expert, environments)
-        return self.kind.make(self.dims, len(environments), Resources(space, policy, expert, environments))
+        resources = Resources(space, policy, expert, environments)
+        if self.task is not None:
+            resources = resources._replace(recordings=self._recordings, actions=self.task.actions)
+        return self.kind.make(self.dims, len(environments), resources)
+
+    def _recordings(self) -> list[Recording]:
+        """The episodes of people that the task holds out, with what was done next at each step."""
+        task = self.task
+        return [] if task is None else [recording(episode, task.labels) for episode in task.recordings().episodes]
 
     def identity(self) -> dict[str, Any]:
         """Plain JSON: everything that the commands depend on besides the observations and the episode's seed."""
@@ -58,7 +88,15 @@ class OperatorChoice:
             found["policy"] = self.policy.identity()
         if "expert" in self.kind.needs and self.task is not None:
             found["expert"] = {"task": self.task.name, "code": self.task.code()}
+        if "recordings" in self.kind.needs and self.task is not None:
+            found["recordings"] = self.task.recordings().source.sha256
         return found
+
+
+def recording(episode: Episode, labels: Sequence[Label]) -> Recording:
+    """An episode as operators play it back."""
+    wishes = () if episode.labels is None else tuple(labels[0].classes[code] for code in episode.labels[:, 0])
+    return Recording(episode.observations[:-1], episode.actions, wishes, episode.completed)
 
 
 @dataclass(frozen=True)
@@ -74,6 +112,8 @@ class Team:
     """None: the filler acts alone."""
     see_operator: bool = True
     """Whether the filler is shown the command; it is executed in any case."""
+    told: bool = False
+    """Whether the filler is told what the operator wants."""
 
     def identity(self) -> dict[str, Any]:
         """Plain JSON: everything that the team's episodes depend on besides the environment."""
@@ -81,4 +121,5 @@ class Team:
             "filler": None if self.filler is None else self.filler.identity(),
             "operator": None if self.operator is None else self.operator.identity(),
             "see_operator": self.see_operator,
+            "told": self.told,
         }

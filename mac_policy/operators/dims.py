@@ -17,6 +17,7 @@ from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_count
 
 RANDOM = re.compile(r"random(?:-(\d+))?(-step)?")
+NONE = "none"
 STREAM = 0x0D1D5  # separates these draws from other draws with the same episode seed
 
 
@@ -42,7 +43,7 @@ class OperatorDims:
     ) -> OperatorDims:
         """Read a specification, which is one of
 
-        - k: the first k dims, 0 for no dim; or a list of dims, by index or by one of `names`; both also as text;
+        - k: the first k dims, 0 or 'none' for no dim; or a list of dims, by index or by one of `names`; all also as text;
         - 'random-k': k dims, drawn anew for each episode; 'random-k-step': for each step;
         - 'random' and 'random-step': the same with a size that is drawn uniformly from 0..action_dim.
         """
@@ -59,7 +60,7 @@ class OperatorDims:
                 if size is not None and not 1 <= size <= action_dim:
                     raise _refused(spec, action_dim)
                 return OperatorDims(action_dim, None, size, every_step=found[2] is not None)
-            spec = _from_text(spec, action_dim, names)
+            spec = 0 if spec.strip() == NONE else _from_text(spec, action_dim, names)
         return OperatorDims(action_dim, _fixed(_unnamed(spec, names), action_dim))
 
     def masks(self, seeds: ArrayLike, step: ArrayLike = 0) -> NDArray[np.bool_]:
@@ -128,6 +129,6 @@ def _is_whole(value: Any) -> bool:
 def _refused(spec: Any, action_dim: int, why: str = "") -> ValueError:
     return ValueError(
         f"operator_dims = {spec!r} cannot be used{f': {why}' if why else ''}. Allowed for {action_dim} action dims: "
-        f"0..{action_dim} (the first k), a list of different dims from 0..{action_dim - 1}, "
+        f"0..{action_dim} (the first k; 0 is 'none'), a list of different dims from 0..{action_dim - 1}, "
         f"'random-k' (k from 1 to {action_dim}, drawn for each episode), 'random-k-step' (for each step), 'random'"
     )

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.digest import file_sha256
 from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.manners import Person
 from mac_policy.operators.operator import Command, HoldingOperator, Operator, random_stream
-from mac_policy.operators.registry import OperatorKind, Resources, register_operator
+from mac_policy.operators.registry import Resources, register_operator
 
 ALGORITHMS = ("A2C", "DDPG", "PPO", "SAC", "TD3")
 
@@ -35,20 +36,21 @@ class ReplayOperator(HoldingOperator):
         self.recordings = [_recording(r, dims.action_dim) for r in ([actions] if single else actions)]
         if not self.recordings:
             raise ValueError("a replay needs at least one recording of actions, got none")
-        self._drawn = self.recordings[:1] * batch
+        self._drawn = np.zeros(batch, np.int64)
 
     def begin(self, rows: NDArray[np.bool_], seeds: NDArray[np.int64]) -> None:
         super().begin(rows, seeds)
         for row in np.flatnonzero(rows):
-            self._drawn[row] = self.recordings[random_stream("replay", seeds[row]).integers(len(self.recordings))]
+            self._drawn[row] = random_stream("replay", seeds[row]).integers(len(self.recordings))
 
     def command(self, observations: NDArray[np.float32]) -> Command:
-        ongoing = self._steps < [len(recording) for recording in self._drawn]
+        ongoing = self._steps < [len(self.recordings[drawn]) for drawn in self._drawn]
         values, mask = super().command(observations)
         return Command(values, mask & ongoing[:, None])
 
     def values(self, observations: NDArray[np.float32]) -> NDArray[np.floating]:
-        return np.stack([r[min(step, len(r) - 1)] for r, step in zip(self._drawn, self._steps.tolist(), strict=True)])
+        drawn = [self.recordings[i] for i in self._drawn]
+        return np.stack([r[min(step, len(r) - 1)] for r, step in zip(drawn, self._steps.tolist(), strict=True)])
 
 
 class SB3Operator(HoldingOperator):
@@ -83,36 +85,22 @@ class SB3Operator(HoldingOperator):
 
 
 @dataclass(frozen=True)
-class FileKind(OperatorKind):
+class FileKind(Person):
     """path: of the file"""
 
     path: Path | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.path is None:
+        if self.path is None and not self.needs:
             raise ValueError(f"operator={self.name} needs operator.path")
-        if not self.path.is_file():
+        if self.path is not None and not self.path.is_file():
             raise ValueError(f"operator.path={self.path}: there is no such file")
 
     def identity(self) -> dict[str, Any]:
         found = super().identity()
-        return found | {"file": file_sha256(Path(found.pop("path")))}
-
-
-@register_operator
-@dataclass(frozen=True)
-class Replay(FileKind):
-    """Recorded actions.
-
-    path: a .npy with (steps, dims) actions, or a .npz with several recordings
-    """
-
-    name: ClassVar[str] = "replay"
-    description: ClassVar[str] = "a recording ({0.path})"
-
-    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
-        return ReplayOperator(read_recordings(str(self.path)), dims, batch)
+        path = found.pop("path")
+        return found | ({} if path is None else {"file": file_sha256(Path(path))})
 
 
 @register_operator
@@ -126,7 +114,7 @@ class SB3(FileKind):
     name: ClassVar[str] = "sb3"
     description: ClassVar[str] = "a stable-baselines3 model ({0.path})"
 
-    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+    def commanding(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
         return SB3Operator(self.path, dims, batch)
 
 

@@ -74,6 +74,20 @@ class Operator(ABC):
         """(B, obs) -> the commands of this step."""
 
 
+class WrappedOperator(Operator):
+    """Changes the commands of another operator, and wants what that one wants."""
+
+    def __init__(self, inner: Operator) -> None:
+        super().__init__(inner.action_dim, inner.batch)
+        self.inner = inner
+
+    def wanted(self) -> list[str | None]:
+        return self.inner.wanted()
+
+    def begin(self, rows: NDArray[np.bool_], seeds: NDArray[np.int64]) -> None:
+        self.inner.reset(rows, seeds)
+
+
 class HoldingOperator(Operator):
     """An operator that holds the dims of a rule all the time; a subclass says with which values."""
 

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
+from mac_policy.common.actions import Actions
 from mac_policy.common.digest import modules_sha256
 from mac_policy.common.registry import Registry
 from mac_policy.common.settings import Settings, from_mapping
@@ -19,8 +22,22 @@ from mac_policy.operators.operator import Operator
 from mac_policy.policies.checkpoint import load_policy
 from mac_policy.policies.policy import Policy
 
-ExpertFactory = Callable[[OperatorDims], Operator]
-"""Makes the scripted expert of a task for the environments in which it acts; tasks bring theirs."""
+ExpertFactory = Callable[..., Operator]
+"""Makes the scripted expert of a task from the dims that it holds, for the environments in which it acts; tasks bring
+theirs. Some experts take `cooperative` and `changes_mind`."""
+
+
+class Recording(NamedTuple):
+    """A recorded episode of T steps."""
+
+    observations: NDArray[np.float32]
+    """(T, obs)"""
+    actions: NDArray[np.float32]
+    """(T, n)"""
+    wishes: tuple[str, ...] = ()
+    """(T,): what was done next, where that is known."""
+    completed: tuple[str, ...] = ()
+    """What was completed, in order."""
 
 
 class Resources(NamedTuple):
@@ -32,9 +49,18 @@ class Resources(NamedTuple):
     """The trained policy of the operator."""
     expert: ExpertFactory | None = None
     environments: Sequence[gymnasium.Env[Any, Any]] = ()
+    recordings: Callable[[], Sequence[Recording]] | None = None
+    """Episodes of people that the task holds out."""
+    actions: Actions = Actions()
+    """What is known of the action's dims."""
 
 
-RESOURCES = {"space": "the action space", "policy": "a policy or its folder", "expert": "a function of the dims held"}
+RESOURCES = {
+    "space": "the action space",
+    "policy": "a policy or its folder",
+    "expert": "a function of the dims held",
+    "recordings": "a task with held-out recordings; or give operator.path=FILE",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +82,13 @@ class OperatorKind(Settings, ABC):
     description: ClassVar[str] = "{0.name}"
     """Who commands, in words, for a table; {0.name} stands for the field or attribute `name`."""
     needs: ClassVar[Sequence[str]] = ()
-    """What a measurement must bring for `make`: "policy", "expert", or several; see `Resources`."""
+    """What a measurement must bring for `make`: "policy", "expert", "recordings", or several; see `Resources`."""
     acts_alone: ClassVar[bool] = False
     """Whether the operator can do a task by itself when it holds all dims."""
+    says: ClassVar[bool] = False
+    """Whether the operator says what it wants (`Operator.wanted`), in an environment with an intent."""
+    sets_intent: ClassVar[bool] = False
+    """Whether the operator decides what the environment counts as wanted, also in arms in which it commands nothing."""
 
     @abstractmethod
     def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:

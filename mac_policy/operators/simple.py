@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.manners import Person
 from mac_policy.operators.operator import HoldingOperator, Operator
-from mac_policy.operators.registry import OperatorKind, Resources, register_operator
+from mac_policy.operators.registry import Resources, register_operator
 from mac_policy.policies.policy import Policy
 
 
@@ -52,34 +53,45 @@ class PolicyOperator(HoldingOperator):
 
 @register_operator
 @dataclass(frozen=True)
-class Zeros(OperatorKind):
+class Zeros(Person):
     """Holds its dims at zero: a control."""
 
     name: ClassVar[str] = "zeros"
     description: ClassVar[str] = "nobody: its dims are held at zero"
 
-    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+    def commanding(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
         return ZeroOperator(dims, batch)
 
 
 @register_operator
 @dataclass(frozen=True)
-class Scripted(OperatorKind):
-    """The task's expert: completes the task's goals in an order drawn for each episode, which no policy is told."""
+class Scripted(Person):
+    """The task's expert: completes the task's goals in an order drawn for each episode, or, in an environment with an
+    intent, what is wanted."""
 
     name: ClassVar[str] = "expert"
     description: ClassVar[str] = "the scripted expert with an intent of its own that no policy is told"
     needs: ClassVar[Sequence[str]] = ("expert",)
     acts_alone: ClassVar[bool] = True
+    says: ClassVar[bool] = True
 
-    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
-        operator: Operator = self.require(resources, "expert")(dims)
+    @property
+    def sets_intent(self) -> bool:  # type: ignore[override]
+        return self.changes_mind
+
+    @property
+    def character(self) -> dict[str, bool]:
+        """What the task's expert is asked to be."""
+        return {name: True for name in ("cooperative", "changes_mind") if getattr(self, name)}
+
+    def commanding(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+        operator: Operator = self.require(resources, "expert")(dims, **self.character)
         return operator
 
 
 @register_operator
 @dataclass(frozen=True)
-class Trained(OperatorKind):
+class Trained(Person):
     """A trained behaviour-cloning policy (of any kind where `make_operator` is handed one)."""
 
     name: ClassVar[str] = "bc"
@@ -87,5 +99,5 @@ class Trained(OperatorKind):
     needs: ClassVar[Sequence[str]] = ("policy",)
     acts_alone: ClassVar[bool] = True
 
-    def make(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
+    def commanding(self, dims: OperatorDims, batch: int, resources: Resources) -> Operator:
         return PolicyOperator(self.require(resources, "policy"), dims, batch)

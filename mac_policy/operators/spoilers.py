@@ -15,28 +15,26 @@ from numpy.typing import NDArray
 from mac_policy.common.checks import check_choice, check_range
 from mac_policy.common.settings import Share
 from mac_policy.operators.dims import OperatorDims
-from mac_policy.operators.operator import Command, Operator, random_stream
+from mac_policy.operators.manners import Manners
+from mac_policy.operators.operator import Command, Operator, WrappedOperator, random_stream
 from mac_policy.operators.registry import OPERATORS, OperatorKind, Resources, make_kind, register_operator
 
 
-class SpoiledOperator(Operator):
+class SpoiledOperator(WrappedOperator):
     """Changes the commands of another operator; every row draws the same number of random values at each step."""
 
     name: str
 
     def __init__(self, inner: Operator, p: float) -> None:
         check_range(f"p of a {self.name} operator", p, 0, 1)
-        super().__init__(inner.action_dim, inner.batch)
-        self.inner, self.p = inner, float(p)
+        super().__init__(inner)
+        self.p = float(p)
         self._streams = [random_stream(self.name, 0) for _ in range(self.batch)]
 
     def begin(self, rows: NDArray[np.bool_], seeds: NDArray[np.int64]) -> None:
-        self.inner.reset(rows, seeds)
+        super().begin(rows, seeds)
         for row in np.flatnonzero(rows):
             self._streams[row] = random_stream(self.name, seeds[row])
-
-    def wanted(self) -> list[str | None]:
-        return self.inner.wanted()
 
     def command(self, observations: NDArray[np.float32]) -> Command:
         draws = np.stack([stream.random(1 + self.action_dim) for stream in self._streams])
@@ -109,8 +107,8 @@ class DropoutOperator(SpoiledOperator):
 
 
 @dataclass(frozen=True)
-class Spoiler(OperatorKind):
-    """inner: the kind of operator that is spoiled
+class Spoiler(Manners):
+    """inner: the kind of operator that is spoiled; it has the manners
     p: probability a step
     path: the file of an inner operator that reads one
     """
@@ -130,7 +128,7 @@ class Spoiler(OperatorKind):
             return self.inner
         if (self.inner not in OPERATORS and ":" not in self.inner) or issubclass(OPERATORS.find(self.inner), Spoiler):
             check_choice("inner operator", self.inner, [k for k, v in OPERATORS.items() if not issubclass(v, Spoiler)])
-        return make_kind(self.inner, {} if self.path is None else {"path": self.path})
+        return make_kind(self.inner, self.manners | ({} if self.path is None else {"path": self.path}))
 
     @abstractmethod
     def spoiled(self, inner: Operator, resources: Resources) -> Operator:
@@ -140,7 +138,7 @@ class Spoiler(OperatorKind):
         return self.spoiled(self.whole.make(dims, batch, resources), resources)
 
     def describe(self) -> str:
-        return f"{self.whole.describe()}, {super().describe()}"
+        return f"{self.whole.describe()}, {self.description.format(self)}"
 
     @property
     def needs(self) -> Sequence[str]:  # type: ignore[override]
@@ -149,6 +147,14 @@ class Spoiler(OperatorKind):
     @property
     def acts_alone(self) -> bool:  # type: ignore[override]
         return self.whole.acts_alone
+
+    @property
+    def says(self) -> bool:  # type: ignore[override]
+        return self.whole.says
+
+    @property
+    def sets_intent(self) -> bool:  # type: ignore[override]
+        return self.whole.sets_intent
 
     @property
     def label(self) -> str:

@@ -49,3 +49,6 @@ class Experiment:
     runs: tuple[PlannedRun, ...] = (PlannedRun("bc"), PlannedRun("bc", seed=FILLER_SEED), PlannedRun("mac"))
     operator: str = "bc"
     arms: tuple[str, ...] | None = None
+
+
+DEFAULT = Experiment()

@@ -23,7 +23,7 @@ from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.resolve import load
 from mac_policy.demonstrations.task_data import TaskData
-from mac_policy.tasks.experiment import Experiment
+from mac_policy.tasks.experiment import DEFAULT, Experiment
 
 if TYPE_CHECKING:
     from mac_policy.operators.dims import OperatorDims
@@ -58,7 +58,7 @@ class Task(Settings):
     film_every: ClassVar[int] = 1
     """Steps from one frame of a film to the next."""
     film_fps: ClassVar[int] = 10
-    experiment: ClassVar[Experiment] = Experiment()
+    experiment: ClassVar[Experiment] = DEFAULT
     """What is trained and compared where the user does not say."""
 
     def with_options(self: T, options: Mapping[str, Any] | None = None, **more: Any) -> T:

@@ -4,9 +4,17 @@ import json
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from envs.kitchen.intent_task import IntentTask
 from mac_policy.common.files import CheckpointError
 from mac_policy.evaluation.arms import Runs, check_arms, check_seeds, datasets, make_teams, parse_arm
+from mac_policy.evaluation.teams import OperatorChoice
+from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.registry import make_kind
+from mac_policy.policies.checkpoint import save_policy
+from mac_policy.policies.registry import make_policy
+from mac_policy.policies.spaces import Spaces
 from tests.evaluation.fork_runs import operator, save_all, save_run, teams
 
 
@@ -124,7 +132,6 @@ def test_a_recorded_operator_is_read_from_its_file(tmp_path):
     assert replayed(np.zeros(2)).values.tolist() == [0.5, -0.5]
     assert acting.identity()["file"] != operator("replay", path=__file__).identity()["file"]
     for settings, message in (
-        ({"kind": "replay"}, "needs operator.path"),
         ({"kind": "sb3", "path": "nowhere.zip"}, "there is no such file"),
         ({"kind": "noisy", "p": 1.5}, r"operator.p must be in \[0, 1\], got 1.5"),
         ({"kind": "noisy", "inner": "laggy"}, "unknown inner operator 'laggy'"),
@@ -142,3 +149,93 @@ class Space:
     from envs.fork.environment import Fork
 
     action_space = Fork().action_space
+
+
+KITCHEN = IntentTask()
+
+
+def kitchen_runs(tmp_path, **settings):
+    """The runs of the experiment about intents, untrained, with labels where they have them."""
+    made = Runs(tmp_path / "runs", KITCHEN.name, experiment=KITCHEN.experiment, **settings)
+    box = spaces.Box(-1, 1, (30,), np.float32)
+    for run in KITCHEN.experiment.runs:
+        known = Spaces.of(box, KITCHEN.action_space, KITCHEN.actions, KITCHEN.labels if run.labels else ())
+        policy = make_policy(run.kind, known, {"width": 8}, 0)
+        save_policy(policy, made.run_folder(run.run, run.seed), dataset={"source": "scripted", "sha256": "5" * 64})
+    return made
+
+
+def commanding(kind="expert", dims=4, **settings):
+    return OperatorChoice(make_kind(kind, settings), OperatorDims.parse(dims, 9), task=KITCHEN)
+
+
+def test_the_experiment_about_intents_has_its_arms_and_runs(tmp_path):
+    runs = kitchen_runs(tmp_path)
+    names = runs.usual_arms([0], commanding())
+    assert names == list(KITCHEN.experiment.arms)
+    teams = {team.arm: team for team in make_teams(check_arms(names, runs), [0], runs, commanding())}
+    assert {arm: team.filler and team.filler.folder.rpartition("/")[2] for arm, team in teams.items()} == {
+        "operator": None, "operator+mac": "mac-s0", "operator+mac-unaware": "mac-unaware-s0",
+        "operator+mac-told": "mac-s0", "operator+mac-blind": "mac-s0", "operator+bc": "bc-s100",
+        "operator+bc-told": "bc-told-s0", "mac-told": "mac-s0", "bc-told": "bc-told-s0", "mac": "mac-s0",
+        "bc": "bc-s100", "zeros": None,
+    }  # fmt: skip
+    assert [arm for arm, team in teams.items() if team.told] == [
+        "operator+mac-told", "operator+bc-told", "mac-told", "bc-told"
+    ]  # fmt: skip
+    held = {arm: None if team.operator is None else str(team.operator.dims) for arm, team in teams.items()}
+    assert held["operator"] == "[0,1,2,3,4,5,6,7,8]"
+    assert held["operator+mac-told"] == held["zeros"] == "[0,1,2,3]"
+    assert held["mac-told"] == held["bc-told"] == "0"  # nothing is held, it is only said
+    assert held["mac"] is held["bc"] is None
+
+
+def test_who_holds_nothing_is_the_policy_alone(tmp_path):
+    runs = kitchen_runs(tmp_path)
+    arms = check_arms(["operator+mac", "operator+mac-blind", "mac", "operator+mac-told", "mac-told"], runs)
+    made = make_teams(arms, [0], runs, commanding(dims=0))
+    assert made[0].identity() == made[1].identity() == made[2].identity()
+    assert made[3].identity() == made[4].identity() != made[0].identity()
+
+
+def test_who_decides_what_counts_is_there_in_every_arm(tmp_path):
+    runs = kitchen_runs(tmp_path)
+    for kind, settings in (("expert", {"changes_mind": True}), ("replay", {})):
+        acting = commanding(kind, **settings)
+        (team,) = make_teams(check_arms(["mac"], runs), [0], runs, acting)
+        assert team.operator is not None
+        assert str(team.operator.dims) == "0"
+        assert not team.told
+
+
+def test_a_policy_can_be_told_only_what_somebody_says_and_it_knows(tmp_path):
+    runs = kitchen_runs(tmp_path)
+    assert not any(name.endswith("-told") for name in runs.usual_arms([0], commanding("bc")))
+    for arms, acting, message in (
+        (["mac-told"], commanding("bc"), "mac-told: .* a 'bc' operator says nothing; operator=expert does"),
+        (["operator+mac-unaware-told"], commanding(), "mac-unaware-s0 was trained without labels"),
+        (["mac-told"], operator(), "the task has no labels"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_teams(check_arms(arms, runs), [0], runs, acting)
+
+
+def test_what_the_experiment_lacks_is_trained_by_one_command(tmp_path):
+    runs = Runs(tmp_path / "none", KITCHEN.name, experiment=KITCHEN.experiment)
+    with pytest.raises(CheckpointError) as error:
+        make_teams(check_arms(list(KITCHEN.experiment.arms), runs), [0, 1], runs, commanding())
+    (_, command) = str(error.value).splitlines()
+    assert command == f"  python scripts/train_policy.py -m task=kitchen-intent seed=0,1 runs={tmp_path / 'none'}"
+
+
+def test_operators_that_a_task_cannot_have_are_refused_before_anything_is_rolled_out():
+    for kind, settings, message in (
+        (
+            "expert",
+            {"cooperative": True},
+            "operator.cooperative=true needs an expert with an intent; task=fork has none",
+        ),
+        ("replay", {}, "task=fork has no held-out recordings: give operator.path=FILE"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            operator(kind, **settings).check(Space.action_space)

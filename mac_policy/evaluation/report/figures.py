@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+UNWANTED = "tab:red"
 SHARED, ALONE, CONTROL = "tab:blue", "tab:orange", "0.55"
 """Colours of an operator with a policy, a policy alone, a control."""
 
@@ -36,6 +37,43 @@ def reward_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float
     axes.invert_yaxis()
     most = best or max(end for arm in arms.values() for end in (*(arm["ci95"] or ()), arm["reward_mean"]))
     axes.set(xlim=(0, 1.08 * (most or 1.0)), xlabel="reward per episode, mean and 95% interval")
+    return figure
+
+
+def wish_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float) -> Figure:
+    """Wanted and unwanted tasks of each arm, means with 95% intervals."""
+    figure, axes = _figure(7.0, 1.4 + 0.5 * len(arms), title)
+    for place, (name, arm) in enumerate(arms.items()):
+        for measure, shift, colour in (("wanted", -0.18, colour_of(name)), ("unwanted", 0.2, UNWANTED)):
+            mean = arm.get(f"{measure}_mean", 0.0)
+            low, high = arm.get(f"{measure}_ci95") or (mean, mean)
+            axes.barh(place + shift, mean, height=0.34, color=colour, alpha=0.75)
+            axes.plot([low, high], [place + shift] * 2, color="black", linewidth=1.2, solid_capstyle="butt")
+    axes.set_yticks(range(len(arms)), list(arms))
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1.08 * best), xlabel="tasks per episode: wanted (above), unwanted (red), mean and 95% interval")
+    return figure
+
+
+def dims_figure(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str, best: float) -> Figure:
+    """Rewards of the same arms under several specifications of the held dims, means with 95% intervals."""
+    arms = list(dict.fromkeys(name for column in columns.values() for name in column))
+    from matplotlib import colormaps
+
+    figure, axes = _figure(2.8 + 1.6 * len(columns), 4.2, title)
+    width, shades = 0.84 / len(arms), colormaps["tab20"].colors  # type: ignore[attr-defined]
+    for i, name in enumerate(arms):
+        found = [(at, column[name]) for at, column in enumerate(columns.values()) if name in column]
+        places = [at + (i - (len(arms) - 1) / 2) * width for at, _ in found]
+        means = [arm["reward_mean"] for _, arm in found]
+        ends = [arm["ci95"] or [arm["reward_mean"]] * 2 for _, arm in found]
+        errors = np.array([[mean - low, high - mean] for mean, (low, high) in zip(means, ends, strict=True)]).clip(0).T
+        axes.bar(
+            places, means, width, yerr=errors, label=name, color=shades[i % len(shades)], error_kw={"linewidth": 0.8}
+        )
+    axes.set_xticks(range(len(columns)), list(columns))
+    axes.set(ylim=(0, 1.08 * best), xlabel="dims held", ylabel="reward per episode")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mac_policy.common.statistics import mean_over_seeds, share_interval
 from mac_policy.evaluation.episode_store import EpisodeRecord
 from mac_policy.evaluation.rollout import Results
+from mac_policy.evaluation.wishes import summarise_wishes
 
 Seeds = dict[int | None, list[EpisodeRecord]]
 """An arm's episodes by training seed; the only key is None where nothing in the arm is trained."""
@@ -54,6 +55,7 @@ def summarise(seeds: Seeds, tasks: Sequence[str] = ()) -> dict[str, Any]:
         "fallback_steps": sum(record.fallback for record in episodes),
         "invalid_steps": sum(record.invalid for record in episodes),
         "rewards": [found.tolist() for found in rewards],
+        **summarise_wishes(list(seeds.values())),
     }
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mac_policy.common.statistics import SEEDS
-from mac_policy.evaluation.report.figures import reward_figure, task_figure
+from mac_policy.evaluation.report.figures import reward_figure, task_figure, wish_figure
 
 
 class Grid(NamedTuple):
@@ -47,6 +47,53 @@ def reward_table(arms: Mapping[str, Mapping[str, Any]]) -> Grid:
         time = "{p50:.1f} / {p95:.1f}".format(**arm["latency_ms"])
         rows.append((name, with_error(arm), interval(arm["ci95"]), *each, time))
     return Grid("Reward", header, tuple(rows))
+
+
+MEASURES = {
+    "unwanted": "unwanted",
+    "in_order": "in order",
+    "steps": "steps",
+    "effort": "effort",
+    "fallbacks": "fallback steps",
+    "belief_right": "belief right",
+}
+"""Measures of episodes with an intent, and what their columns are called."""
+
+
+def wish_table(arms: Mapping[str, Mapping[str, Any]]) -> Grid:
+    """Of each arm the mean of each measure with its standard error, and what followed a change of the intent."""
+    names = [name for name in MEASURES if any(f"{name}_mean" in arm for arm in arms.values())]
+    followed = [name for name in FOLLOWED if any(name in arm for arm in arms.values())]
+    rows = [
+        (arm, *(measured(record, name) for name in names), *(in_time(record, name) for name in followed))
+        for arm, record in arms.items()
+    ]
+    header = ("arm", *(MEASURES[name] for name in names), *(FOLLOWED[name] for name in followed))
+    return Grid("What was wanted", header, tuple(rows))
+
+
+FOLLOWED = {"followed": "followed after", "belief_followed": "belief after"}
+"""What follows a change of the intent."""
+
+
+def measured(arm: Mapping[str, Any], name: str) -> str:
+    if f"{name}_mean" not in arm:
+        return "-"
+    error = "" if arm[f"{name}_se"] is None else f" ± {arm[f'{name}_se']:.2f}"
+    return f"{arm[f'{name}_mean']:.2f}{error}"
+
+
+def in_time(arm: Mapping[str, Any], name: str) -> str:
+    """The median number of steps until a change was followed, with the share of episodes in which it was."""
+    if name not in arm:
+        return "-"
+    median = arm[f"{name}_after_median"]
+    return f"{'never' if median is None else f'{median:g}'} ({arm[name]:.0%})"
+
+
+def has_intent(record: Mapping[str, Any]) -> bool:
+    """Whether the episodes of a comparison had an intent."""
+    return any("wanted_mean" in arm for arm in record["arms"].values())
 
 
 def task_table(arms: Mapping[str, Mapping[str, Any]]) -> Grid:
@@ -93,7 +140,8 @@ def verdict(gap: Mapping[str, Any]) -> str:
 
 def grids(record: Mapping[str, Any]) -> list[Grid]:
     """The tables of one comparison."""
-    found = [reward_table(record["arms"]), task_table(record["arms"])]
+    wishes = [wish_table(record["arms"])] if has_intent(record) else []
+    found = [reward_table(record["arms"]), *wishes, task_table(record["arms"])]
     if record["paired"]:
         best = record["best_alone"]
         marked = {
@@ -107,7 +155,18 @@ def grids(record: Mapping[str, Any]) -> list[Grid]:
 def notes(record: Mapping[str, Any]) -> list[str]:
     """Sentences that a reader of the tables needs."""
     arms = record["arms"].values()
-    found = ["Reward: goals completed per episode. ±: standard error of the mean. Intervals: Student's t."]
+    counted = "wanted tasks" if has_intent(record) else "goals"
+    found = [f"Reward: {counted} completed per episode. ±: standard error of the mean. Intervals: Student's t."]
+    if has_intent(record):
+        found.append(
+            "Unwanted: completed tasks that were not wanted. In order: wanted tasks completed in the wanted order. "
+            "Steps: until all wanted tasks were completed, or to the end. Effort: held dims, summed over the steps."
+        )
+    if any(name in arm for arm in arms for name in FOLLOWED):
+        found.append(
+            "Followed after: median number of steps from a change of the intent until the robot turned to what was "
+            "wanted since; belief after: until the policy assumed it. In brackets: episodes in which it happened."
+        )
     if any(len(arm["training_seeds"]) == 1 for arm in arms):
         found.append(
             "One training seed: ± and intervals are over the episodes of this one training and do not cover another "
@@ -130,11 +189,14 @@ def notes(record: Mapping[str, Any]) -> list[str]:
 
 
 def write_pages(folder: Path, title: str, facts: Sequence[str], record: Mapping[str, Any], best: float) -> list[Path]:
-    """Write table.md, reward.png and tasks.png."""
-    page = write_table(folder, title, facts, grids(record), notes(record), ("reward", "tasks"))
+    """Write table.md, reward.png and tasks.png, and with an intent wanted.png."""
+    pictures = ("wanted", "reward", "tasks") if has_intent(record) else ("reward", "tasks")
+    page = write_table(folder, title, facts, grids(record), notes(record), pictures)
     reward_figure(record["arms"], title, best).savefig(folder / "reward.png", dpi=150)
     task_figure(record["arms"], title).savefig(folder / "tasks.png", dpi=150)
-    return [page, folder / "reward.png", folder / "tasks.png"]
+    if has_intent(record):
+        wish_figure(record["arms"], title, best).savefig(folder / "wanted.png", dpi=150)
+    return [page, *(folder / f"{name}.png" for name in pictures)]
 
 
 def overview_grids(records: Mapping[str, Mapping[str, Any]], what: str) -> list[Grid]:
@@ -143,7 +205,10 @@ def overview_grids(records: Mapping[str, Mapping[str, Any]], what: str) -> list[
     paired = {name: record["paired"] for name, record in records.items()}
     title = f"Paired differences in reward by {what}, 95% intervals"
     gaps = [overview_table(paired, title, with_interval)] if any(paired.values()) else []
-    return [overview_table(arms, f"Reward by {what}", with_error), *gaps]
+    unwanted = f"Unwanted tasks by {what}"
+    wishes = any(has_intent(record) for record in records.values())
+    beside = [overview_table(arms, unwanted, lambda arm: measured(arm, "unwanted"))] if wishes else []
+    return [overview_table(arms, f"Reward by {what}", with_error), *beside, *gaps]
 
 
 def write_table(
