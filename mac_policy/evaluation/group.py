@@ -145,11 +145,6 @@ def _record(
         changed_at=info.get("changed_at"),
         followed_after=info.get("followed_after"),
         wished=tuple(int(step.wished[row]) for step in steps if step.wished is not None),
-        assumed=tuple(int(found[row, 0]) for found in map(_assumed, fills) if found is not None),
+        assumed=tuple(int(filled.assumed[row, 0]) for filled in fills if filled.assumed is not None),
     )
 
-
-def _assumed(filled: Filled) -> NDArray[np.int64] | None:
-    """(B, L): the classes of the labels that the policy assumed, where it says so."""
-    found: NDArray[np.int64] | None = getattr(filled, "assumed", None)
-    return found

@@ -43,7 +43,7 @@ class OperatorDims:
     ) -> OperatorDims:
         """Read a specification, which is one of
 
-        - k: the first k dims, 0 or 'none' for no dim; or a list of dims, by index or by one of `names`; all also as text;
+        - k: the first k dims, 0 or 'none' for no dim; or a list of dims, by index or by one of `names`; also as text;
         - 'random-k': k dims, drawn anew for each episode; 'random-k-step': for each step;
         - 'random' and 'random-step': the same with a size that is drawn uniformly from 0..action_dim.
         """
