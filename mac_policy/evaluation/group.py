@@ -147,4 +147,3 @@ def _record(
         wished=tuple(int(step.wished[row]) for step in steps if step.wished is not None),
         assumed=tuple(int(filled.assumed[row, 0]) for filled in fills if filled.assumed is not None),
     )
-
