@@ -58,6 +58,15 @@ def tool_centre(data: mujoco.MjData) -> Vector:
     return site.xpos + TCP_OFFSET * site.xmat.reshape(3, 3)[:, 2]
 
 
+def cross(first: Vector, second: Vector) -> Vector:
+    """`np.cross` of the rows of two (..., 3), bit for bit, without its checks, which take most of its time."""
+    found = np.empty(first.shape)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        found[..., i] = first[..., j] * second[..., k] - first[..., k] * second[..., j]
+    return found
+
+
 class RobotArm:
     """Kinematics of the robot arm in a model: reads the live state, solves on a scratch copy."""
 
@@ -78,7 +87,7 @@ class RobotArm:
         rotation = data.site_xmat[self._site].reshape(3, 3)
         tcp = data.site_xpos[self._site] + TCP_OFFSET * rotation[:, 2]
         wanted = hand_rotation(goal.yaw, goal.pitch)
-        turn = 0.5 * np.cross(rotation.T, wanted.T).sum(axis=0)
+        turn = 0.5 * cross(rotation.T, wanted.T).sum(axis=0)
         error = np.concatenate((shorten(gain * (goal.position - tcp), longest), shorten(turn, 0.3)))
         mujoco.mj_jac(
             self.model,

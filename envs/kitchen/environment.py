@@ -28,7 +28,7 @@ try:
     notifications.pop("gymnasium_robotics", None)  # a notice about other environments, printed in every process
     from gymnasium_robotics.envs.franka_kitchen import KitchenEnv as FrankaKitchen
 
-    from envs.kitchen.sensors import KITCHENS
+    from envs.kitchen.sensors import KITCHENS, QuickReading
 except Exception as error:
     raise loading_failed(error) from error
 
@@ -108,6 +108,7 @@ class KitchenEnv(Env):
             width=width,
             height=height,
         )
+        self.inner.robot_env._get_obs = QuickReading(self.inner.robot_env)
         self._rendered = False
         self.observation_space = spaces.Box(-np.inf, np.inf, (len(self.view),), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (9,), np.float32)

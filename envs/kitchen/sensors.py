@@ -32,5 +32,28 @@ class D4RLKitchen(FrankaKitchen):
         return obs
 
 
+class QuickReading:
+    """Reads the robot's joints as `FrankaRobot._get_obs` does, bit for bit, without looking them up by name.
+
+    The look-ups take eight percent of the time of a step.
+    """
+
+    def __init__(self, robot: Any) -> None:
+        joints = [robot.model.joint(name) for name in robot.model_names.joint_names if name.startswith("robot")]
+        self._positions = np.concatenate([joint.qposadr for joint in joints])
+        self._velocities = np.concatenate([joint.dofadr for joint in joints])
+        self._robot = robot
+
+    def __call__(self) -> NDArray[np.float64]:
+        """(18,) noisy positions and velocities; the positions are also what the next target starts from."""
+        robot = self._robot
+        positions, velocities = robot.data.qpos[self._positions], robot.data.qvel[self._velocities]
+        for values, amplitude in ((positions, robot.robot_pos_noise_amp), (velocities, robot.robot_vel_noise_amp)):
+            noise = robot.np_random.uniform(low=-1.0, high=1.0, size=values.shape)
+            values += robot.robot_noise_ratio * amplitude[:9] * noise
+        robot._last_robot_qpos = positions
+        return np.concatenate((positions, velocities))
+
+
 KITCHENS: dict[str, type[FrankaKitchen]] = {"stock": FrankaKitchen, "d4rl": D4RLKitchen}
 """The simulators by the name of their sensors."""

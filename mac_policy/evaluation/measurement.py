@@ -51,7 +51,9 @@ def measure_dims(comparison: Comparison, dims: str, folder: Path, say: Say) -> d
         neighbours=[neighbour for neighbour in beside if neighbour.path != store.path],
     )
     record = run_record(comparison.settings.seed, comparison.dataset(dims)) | comparison.conditions(dims)
-    record |= compare(results, comparison.task.goals, [arm.name for arm in comparison.arms if not arm.shared])
+    record |= compare(
+        results, comparison.task.goals, [arm.name for arm in comparison.arms if not (arm.shared or arm.told)]
+    )
     for grid in grids(record):
         say(grid)
     for note in notes(record):

@@ -92,7 +92,7 @@ def test_tables_and_figures_show_them(seeds, tmp_path):
     titles = [grid.title for grid in grids(found)]
     assert titles == ["Reward", "What was wanted", *titles[2:]]
     wishes = grids(found)[1]
-    assert wishes.header == ("arm", "unwanted", "in order", "steps", "effort", "fallback steps")
+    assert wishes.header == ("arm", "unwanted", "in order", "steps", "effort", "fallbacks")
     arm = found["arms"]["operator+mac"]
     assert wishes.rows[0][1] == f"{arm['unwanted_mean']:.2f} ± {arm['unwanted_se']:.2f}"
     assert "wanted tasks completed per episode" in notes(found)[0]

@@ -54,10 +54,12 @@ MEASURES = {
     "in_order": "in order",
     "steps": "steps",
     "effort": "effort",
-    "fallbacks": "fallback steps",
+    "fallbacks": "fallbacks",
     "belief_right": "belief right",
 }
 """Measures of episodes with an intent, and what their columns are called."""
+COUNTS = ("steps", "effort", "fallbacks")
+"""Measures that are shown as whole numbers."""
 
 
 def wish_table(arms: Mapping[str, Mapping[str, Any]]) -> Grid:
@@ -79,8 +81,9 @@ FOLLOWED = {"followed": "followed after", "belief_followed": "belief after"}
 def measured(arm: Mapping[str, Any], name: str) -> str:
     if f"{name}_mean" not in arm:
         return "-"
-    error = "" if arm[f"{name}_se"] is None else f" ± {arm[f'{name}_se']:.2f}"
-    return f"{arm[f'{name}_mean']:.2f}{error}"
+    form = ".0f" if name in COUNTS else ".2f"
+    error = "" if arm[f"{name}_se"] is None else f" ± {arm[f'{name}_se']:{form}}"
+    return f"{arm[f'{name}_mean']:{form}}{error}"
 
 
 def in_time(arm: Mapping[str, Any], name: str) -> str:
