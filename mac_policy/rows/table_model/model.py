@@ -64,8 +64,8 @@ class TableModel:
     model: AnyOrderModel
     factorization: Factorization
     training: dict[str, Any]
-    """Rows and steps of `fit`, the step of the best weights, and their validation loss: a negative log-likelihood in nats
-    for each column that is asked for, of standardised numbers."""
+    """Rows and steps of `fit`, the step of the best weights, and their validation loss: a negative log-likelihood in
+    nats for each column that is asked for, of standardised numbers."""
 
     def __init__(
         self,
