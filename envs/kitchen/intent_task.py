@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,7 @@ from envs.kitchen.task import (
 )
 from mac_policy.common.labels import Label
 from mac_policy.common.settings import Count, choice
-from mac_policy.demonstrations import Demonstrations, Episode, TaskData
-from mac_policy.demonstrations.resolve import load
+from mac_policy.demonstrations import Demonstrations, Episode, TaskData, read_d4rl
 from mac_policy.tasks.experiment import Experiment, PlannedRun
 from mac_policy.tasks.task import Environment
 
@@ -118,7 +118,9 @@ class IntentTask(KitchenTask):
         """Labelled demonstrations: scripted ones by default, human ones of two plans with source='human', D4RL's
         kitchen-mixed with source='d4rl', those of another file with `path`."""
         if source == "human" and path is None:
-            return self.labelled(human_demonstrations(self.view, outside, held_out=False))
+            found = human_demonstrations(self.view, outside, held_out=False)
+            print(f"Demonstrations: {found.source.name}, {len(found)} episodes, {found.steps:,} steps", file=sys.stderr)
+            return self.labelled(found)
         return super().load_demonstrations(
             source="scripted" if source == "auto" and path is None else source,
             path=path,
@@ -156,11 +158,25 @@ def intent_data(sensors: str = "stock") -> TaskData:
 
 def human_demonstrations(view: str, outside: str, *, held_out: bool) -> Demonstrations:
     """The human demonstrations of two plans in $MAC_DATA: those to train on, or those that are held out."""
-    parts = [load(intent_data(), path=path, observation=view, outside=outside) for path in human_files()]
-    episodes = [episode for part in parts for episode in part.episodes]
+    files = human_files()
+    episodes = [episode for file in files for episode in human_episodes(file, view, outside)]
     chosen = [e for i, e in enumerate(episodes) if (i % HELD_OUT_EVERY == HELD_OUT_EVERY - 1) == held_out]
     kept = "held out" if held_out else "trained on"
-    return Demonstrations.of(chosen, name=f"{INTENT}-human ({kept})", kind="human", location=parts[0].source.location)
+    return Demonstrations.of(chosen, name=f"{INTENT}-human ({kept})", kind="human", location=", ".join(map(str, files)))
+
+
+@functools.lru_cache(maxsize=4)
+def human_episodes(file: Path, view: str, outside: str) -> tuple[Episode, ...]:
+    """The episodes of a file of human demonstrations."""
+    data = intent_data()
+    return read_d4rl(
+        file,
+        select=data.select(view),
+        completions=data.completions,
+        action_space=data.action_space,
+        outside=outside,
+        kind="human",
+    ).episodes
 
 
 def human_files() -> Sequence[Path]:

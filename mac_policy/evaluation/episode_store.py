@@ -48,7 +48,7 @@ class EpisodeRecord:
     wished: tuple[int, ...] = ()
     """(steps,): the operator's present wish, a class of the policy's first label, or -1; () without labels."""
     assumed: tuple[int, ...] = ()
-    """(steps,): the class that the policy assumed, or -1; () where it says nothing about it."""
+    """(steps,): the class that the policy assumed, or -1; () where it is told, or has no labels."""
 
 
 LONGEST_KEY = 80

@@ -125,6 +125,7 @@ def _record(
     """The record of a row whose episode has ended after `steps` with this info."""
     fills = [step.filled for step in steps]
     filmed = fills if job.first + row == FILMED else ()
+    believed = [] if job.team.told else [filled.assumed for filled in fills]
     return EpisodeRecord(
         key=job.key,
         arm=job.team.arm,
@@ -145,5 +146,5 @@ def _record(
         changed_at=info.get("changed_at"),
         followed_after=info.get("followed_after"),
         wished=tuple(int(step.wished[row]) for step in steps if step.wished is not None),
-        assumed=tuple(int(filled.assumed[row, 0]) for filled in fills if filled.assumed is not None),
+        assumed=tuple(int(found[row, 0]) for found in believed if found is not None),
     )
