@@ -109,7 +109,8 @@ class Runs:
         copy of bc, and arms that are told if the operator does not say what it wants.
         """
         there = {arm: all(self.is_trained(run, seed) for seed in training_seeds) for arm, run in IF_TRAINED.items()}
-        there[WHOLE] = operator.kind.acts_alone and operator.kind.name != "bc"
+        kind = operator.kind
+        there[WHOLE] = kind.acts_alone and kind.name != "bc" and not kind.says_only
         usual = USUAL if self.experiment.arms is None else self.experiment.arms
         return [arm for arm in usual if there.get(arm, True) and (operator.says or not arm.endswith(TOLD))]
 

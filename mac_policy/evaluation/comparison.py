@@ -13,7 +13,7 @@ from mac_policy.common.settings import Count, Natural, NonNegative, Positive, Se
 from mac_policy.evaluation.arms import ArmName, Runs, check_arms, check_seeds, datasets, make_teams, policies_of
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import OperatorChoice, Team
-from mac_policy.operators.dims import OperatorDims
+from mac_policy.operators.dims import NONE, OperatorDims
 from mac_policy.operators.registry import OperatorKind
 from mac_policy.policies.checkpoint import read_config
 from mac_policy.policies.decoding import Decode
@@ -93,14 +93,14 @@ class Comparison:
 
     def facts(self, dims: str) -> list[str]:
         """Sentences about the task, the operator and the data that the policies are trained on."""
-        settings = self.settings
+        settings, held = self.settings, "nothing" if dims == "0" else f"dims {dims}"
         seeds = ", ".join(map(str, settings.training_seeds))
         changed = [f"{kind} stands for the runs {name}" for kind, name in settings.renamed.items()]
         changed += [f"{name}={value}" for name, value in settings.decoding.items()]
         changed += [f"max_change={settings.max_change}"] if settings.max_change is not None else []
         return [
             f"Task: {self.task.describe()}.",
-            f"Operator: {self.operators[dims].kind.describe()}; it holds dims {dims}.",
+            f"Operator: {self.operators[dims].kind.describe()}; it holds {held}.",
             f"Policies trained on: {'; '.join(map(described, datasets(self.teams[dims]))) or 'no data is needed'}.",
             f"Episodes: {settings.episodes} per arm and training seed, from seed {settings.seed} in every arm; "
             f"training seeds: {seeds}.",
@@ -147,7 +147,7 @@ def plan(
             f"task={task.name} has no environment here: put an ActionFilter around yours, as the README shows"
         )
     operators: dict[str, OperatorChoice] = {}
-    for entry in specifications(operator_dims):
+    for entry in [NONE] if operator.says_only else specifications(operator_dims):
         dims = OperatorDims.parse(entry, space.shape[0], task.actions.names)
         if str(dims) in operators:
             raise ValueError(f"operator_dims = {operator_dims} contains {dims} twice")

@@ -125,7 +125,7 @@ class Manners(OperatorKind):
     coarse: bool = False
     lets_go: Share = 0.0
     lets_go_steps: Count = 20
-    says_only: bool = False
+    says_only: bool = False  # type: ignore[misc]
     cooperative: bool = False
     changes_mind: bool = False
 
@@ -145,11 +145,19 @@ class Manners(OperatorKind):
             if (value := getattr(self, field.name)) != field.default
         }
 
-    def describe(self) -> str:
-        manners = [
+    @property
+    def in_words(self) -> list[str]:
+        """The manners in words."""
+        return [
             name.replace("_", " ") + ("" if value is True else f" {value:g}") for name, value in self.manners.items()
         ]
-        return ", ".join([super().describe(), *manners])
+
+    @property
+    def label(self) -> str:
+        return ", ".join([super().label, *self.in_words])
+
+    def describe(self) -> str:
+        return ", ".join([super().describe(), *self.in_words])
 
 
 @dataclass(frozen=True)

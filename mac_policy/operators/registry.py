@@ -87,6 +87,8 @@ class OperatorKind(Settings, ABC):
     """Whether the operator can do a task by itself when it holds all dims."""
     says: ClassVar[bool] = False
     """Whether the operator says what it wants (`Operator.wanted`), in an environment with an intent."""
+    says_only: ClassVar[bool] = False
+    """Whether the operator holds nothing, whatever the dims."""
     sets_intent: ClassVar[bool] = False
     """Whether the operator decides what the environment counts as wanted, also in arms in which it commands nothing."""
 

@@ -158,7 +158,7 @@ class Spoiler(Manners):
 
     @property
     def label(self) -> str:
-        return f"{self.name} {self.whole.name}, p={self.p:g}"
+        return f"{self.name} {self.whole.label}, p={self.p:g}"
 
     def identity(self) -> dict[str, Any]:
         found = super().identity()

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from envs.kitchen.intent_task import IntentTask
 from mac_policy.common.files import CheckpointError
 from mac_policy.evaluation.arms import Runs, check_arms, check_seeds, datasets, make_teams, parse_arm
+from mac_policy.evaluation.comparison import ComparisonSettings, plan
 from mac_policy.evaluation.teams import OperatorChoice
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.registry import make_kind
@@ -196,6 +197,18 @@ def test_who_holds_nothing_is_the_policy_alone(tmp_path):
     made = make_teams(arms, [0], runs, commanding(dims=0))
     assert made[0].identity() == made[1].identity() == made[2].identity()
     assert made[3].identity() == made[4].identity() != made[0].identity()
+
+
+def test_who_only_says_what_is_wanted_holds_nothing(tmp_path):
+    runs = kitchen_runs(tmp_path)
+    assert "operator" not in runs.usual_arms([0], commanding(says_only=True))
+    settings = ComparisonSettings(runs=runs.root)
+    compared = plan(KITCHEN, make_kind("expert", {"says_only": True}), 4, settings)
+    assert list(compared.teams) == ["0"]
+    assert "it holds nothing." in compared.facts("0")[1]
+    several = plan(KITCHEN, make_kind("expert", {"slow": 5}), [[0, 1, 2, 3], "random-4", "none"], settings)
+    assert list(several.teams) == ["[0,1,2,3]", "random-4", "0"]
+    assert several.title("0") == "kitchen-intent, operator expert, slow 5"
 
 
 def test_who_decides_what_counts_is_there_in_every_arm(tmp_path):

@@ -51,7 +51,7 @@ def wish_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float) 
             axes.plot([low, high], [place + shift] * 2, color="black", linewidth=1.2, solid_capstyle="butt")
     axes.set_yticks(range(len(arms)), list(arms))
     axes.invert_yaxis()
-    axes.set(xlim=(0, 1.08 * best), xlabel="tasks per episode: wanted (above), unwanted (red), mean and 95% interval")
+    axes.set(xlim=(0, 1.08 * best), xlabel="wanted tasks, below unwanted ones (red); mean and 95% interval")
     return figure
 
 
