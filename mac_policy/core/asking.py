@@ -17,7 +17,7 @@ from mac_policy.core.factorization import Factorization, whole_path
 from mac_policy.core.frame import framed
 from mac_policy.core.heads import Conditional, Head
 from mac_policy.core.heads.head import at_least_float32
-from mac_policy.core.networks import Network, PathNetwork
+from mac_policy.core.networks import Network, PathNetwork, SetNetwork
 from mac_policy.core.networks.path_network import PathState
 from mac_policy.core.question import Question, Steps, portions, ranks_in_order, with_order_of_given
 from mac_policy.core.training_draws import TrainingDraws
@@ -92,9 +92,9 @@ class Asking(ABC):
         terms, owners = [], []
         for rows, known, answers in self.passes(question, ranks, rows_per_pass):
             part = question.rows(rows)
-            params = self.head.after(self.network(features[rows], known, part.encoded, part.mode), part.x, answers)
+            params = self.answered(part, features[rows], known, answers)
             item, variable = answers.nonzero(as_tuple=True)
-            asked = framed(self.head, params[item, variable], part.frame, item, variable)
+            asked = framed(self.head, params, part.frame, item, variable)
             conditional = self.head(asked, variables=variable, generator=generator)
             terms.append(conditional.log_prob(part.x[item, variable]))
             owners.append(rows[item])
@@ -103,6 +103,11 @@ class Asking(ABC):
             return question.x.new_zeros(len(question.x), dtype=like.dtype)
         found = torch.cat(terms)
         return found.new_zeros(len(question.x)).index_add(0, torch.cat(owners), found)
+
+    def answered(self, part: Question, features: Tensor, known: Tensor, answers: Tensor) -> Tensor:
+        """(A, P): the parameters of a pass's answers."""
+        params = self.network(features, known, part.encoded, part.mode)
+        return self.head.after(params, part.x, answers)[answers]
 
     def walk(
         self,
@@ -151,6 +156,11 @@ class SetAsking(Asking):
             rank = ranks[rows]
             yield Pass(rows, rank < steps[:, None], rank == steps[:, None])
 
+    def answered(self, part: Question, features: Tensor, known: Tensor, answers: Tensor) -> Tensor:
+        if self.head.num_turns > 1:  # what is drawn in turns depends on the parameters of others
+            return super().answered(part, features, known, answers)
+        return cast(SetNetwork, self.network).some(features, known, part.encoded, part.mode, answers)
+
     def steps(self, question: Question, ranks: Tensor, x: Tensor, copies: int) -> Iterator[Step]:
         steps = int(ranks.masked_fill(ranks == ranks.shape[1], -1).max()) + 1 if ranks.numel() else 0
         for step in range(steps):
@@ -160,7 +170,11 @@ class SetAsking(Asking):
             part, values, rank = question, x, ranks
             if len(rows) < len(x):
                 part, values, rank, together = question.rows(rows), x[rows], ranks[rows], together[rows]
-            params = self.network(self.head.features(values), part.given | (rank < step), part.encoded, part.mode)
+            features, evidence = self.head.features(values), part.given | (rank < step)
+            if self.head.num_turns == 1:
+                yield Step(row, variable, self.answered(part, features, evidence, together))
+                continue
+            params = self.network(features, evidence, part.encoded, part.mode)
             for now in self._turns(variable):
                 # Variables that are drawn in turns are read from x again, which holds the values of earlier turns.
                 after = self.head.after(params, x if values is x else x[rows], together)
@@ -170,15 +184,13 @@ class SetAsking(Asking):
         """All rows answer a variable together, those that are given it included: a column needs no indices."""
         queried, evidence = question.query.any(0).tolist(), question.given.clone()
         for variable in (each for each in order if queried[each]):
-            params = self.network(self.head.features(x), evidence, question.encoded, question.mode)
-            yield Step(slice(None), variable, params[:, variable])
+            wanted = torch.zeros_like(evidence)
+            wanted[:, variable] = True
+            yield Step(slice(None), variable, self.answered(question, self.head.features(x), evidence, wanted))
             evidence[:, variable] = True
 
-    def _turns(self, variables: Tensor) -> Iterator[slice | Tensor]:
-        """The variables of a step that are drawn together: all of them unless the head couples them."""
-        if self.head.num_turns == 1:
-            yield slice(None)
-            return
+    def _turns(self, variables: Tensor) -> Iterator[Tensor]:
+        """The variables of a step that are drawn together."""
         turn = self.head.turn(variables, self.network.num_variables)
         yield from (turn == each for each in range(self.head.num_turns))
 

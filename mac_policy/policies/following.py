@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mac_policy.core.frame import Frame
 from mac_policy.core.networks import TrunkQuery
+from mac_policy.core.question import Question
 from mac_policy.policies import inputs, quick_trunk
 from mac_policy.policies.operator_masks import operator_masks
 from mac_policy.policies.policy import Request
@@ -50,8 +51,12 @@ def follow(
             densities = _densities(policy, values, commanded, said, planned, context, frame)
         lost, surprise = _tests(*densities, commanded)
         agrees = (lost <= policy.plan_margin) & (surprise >= policy.plan_floor)
-        filled = policy._filled(context, values, known | planned, request, frame, 1)
-        present = policy.variables.decode(filled.float(), seen[:, -1])[:, 0]
+        present = seen.new_full((len(seen), policy.action_dim), torch.nan)
+        if bool(agrees.any()):
+            kept, given = request.rows(agrees), (known | planned)[agrees]
+            frame = None if frame is None else Frame(frame.shift[agrees], frame.scale)
+            filled = policy._filled(context[agrees], values[agrees], given, kept, frame, 1)
+            present[agrees] = policy.variables.decode(filled.float(), seen[agrees, -1])[:, 0]
     return present.cpu().numpy(), agrees.cpu().numpy()
 
 
@@ -74,15 +79,26 @@ def _densities(
 ) -> tuple[Tensor, Tensor]:
     """(B,) each: log p(command | observation, labels said) and log p(command | observation, labels said, plan)."""
     both, n = torch.cat([said, said | planned]), len(x)
-    found = policy.honest.log_prob(
+    encoded = policy.honest.network.encode(context)
+    found = density(
+        policy,
         x.repeat(2, 1),
         query=commanded.repeat(2, 1),
         given=both,
-        factorization=policy.factorization,
-        context=context.repeat(2, 1),
+        encoded=None if encoded is None else encoded.repeat(2, 1),
         frame=None if frame is None else Frame(frame.shift.repeat(2, 1), frame.scale),
     )
     return found[:n], found[n:]
+
+
+def density(
+    policy: MAC, x: Tensor, *, query: Tensor, given: Tensor, encoded: Tensor | None, frame: Frame | None
+) -> Tensor:
+    """(B,): log p(x[query] | x[given]) of the honest model, with the context as its network has encoded it."""
+    model = policy.honest
+    x = torch.where(query | given, x, torch.zeros_like(x))
+    ranks = model.asking.ranks(policy.factorization, query=query, given=given, generator=None).to(x.device)
+    return model.asking.log_prob(Question(x, query, given, encoded, None, frame), ranks, model.rows_per_pass, None)
 
 
 def _densities_one(

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from mac_policy.core.frame import Frame
 from mac_policy.core.heads.discrete import CategoricalConditional
-from mac_policy.core.question import Question
 from mac_policy.policies import inputs
 from mac_policy.policies.belief import Heard
+from mac_policy.policies.following import density
 from mac_policy.policies.state import PolicyState
 
 EPISODES = 15
@@ -108,8 +108,6 @@ def hear(policy: MAC, label: int, values: Tensor, known: Tensor, context: Tensor
         query, given = (mask.repeat_interleave(number, 0) for mask in (commanded, labels))
         given[:, column] = True
         each = None if encoded is None else encoded.repeat_interleave(number, 0)
-        x = torch.where(query | given, x, torch.zeros_like(x))
-        question = Question(x, query, given, each, None, None if frame is None else frame.repeat(number))
-        ranks = model.asking.ranks(policy.factorization, query=query, given=given, generator=None).to(x.device)
-        command = model.asking.log_prob(question, ranks, model.rows_per_pass, None).view(n, number)
+        frames = None if frame is None else frame.repeat(number)
+        command = density(policy, x, query=query, given=given, encoded=each, frame=frames).view(n, number)
     return Heard(prior.double().cpu().numpy(), command.double().cpu().numpy())

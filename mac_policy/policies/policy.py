@@ -35,6 +35,10 @@ class Request(NamedTuple):
     previous: Tensor | None = None
     """(B, act): the normalised actions of the previous step; NaN in rows without one."""
 
+    def rows(self, chosen: Tensor) -> Request:
+        noise, previous = (None if part is None else part[chosen] for part in (self.noise, self.previous))
+        return self._replace(noise=noise, previous=previous)
+
 
 class Draws(NamedTuple):
     """All random numbers of a training step; every tensor has a row for each row of the batch."""

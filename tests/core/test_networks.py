@@ -335,3 +335,18 @@ SMALL = {"num_variables": 4, "num_features": 1, "num_params": 2}
 def test_bad_sizes_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("trunk", [False, True])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.6])
+def test_some_conditionals_are_those_of_all(residual, trunk, share):
+    sizes = {"num_variables": 11, "num_features": 2, "num_params": 3, "context_dim": 4, "residual": residual}
+    network = (TrunkQuery if trunk else MLP)(**sizes).double()
+    random = torch.Generator().manual_seed(0)
+    features = torch.randn(7, 11, 2, generator=random, dtype=torch.float64)
+    evidence, wanted = (torch.rand(7, 11, generator=random) < each for each in (0.4, share))
+    encoded = network.encode(torch.randn(7, 4, generator=random, dtype=torch.float64))
+    for mask in (wanted, torch.arange(11).expand(7, -1) == 5, torch.zeros_like(wanted), torch.ones_like(wanted)):
+        every = network(features, evidence, encoded)
+        torch.testing.assert_close(network.some(features, evidence, encoded, None, mask), every[mask])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor, nn
 
 from mac_policy.core.networks.embeddings import StepEmbedding
 from mac_policy.core.networks.network import SetNetwork, check_sizes, small_output
+
+FEW = 4
+"""The last layer answers only what is wanted when this is at most one conditional in so many."""
 
 
 class ResidualBlock(nn.Module):
@@ -44,6 +49,48 @@ def hidden_layers(inputs: int, width: int, depth: int, residual: bool, dropout: 
 
 class FlatNetwork(SetNetwork):
     """A set network that reads everything as one vector: [seen values, evidence bits, context, step, mode]."""
+
+    output: nn.Linear
+
+    @abstractmethod
+    def hidden_of(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+        """``(B, W)``: what the last layer reads."""
+
+    def forward(
+        self,
+        features: Tensor,
+        evidence: Tensor,
+        encoded: Tensor | None = None,
+        mode: Tensor | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """With `wanted` (B, N) bool only the parameters of these conditionals, ``(A, P)``."""
+        hidden = self.hidden_of(features, evidence, encoded, mode)
+        if wanted is None:
+            out: Tensor = self.output(hidden)
+            return out.view(-1, self.num_variables, self.num_params)
+        return self._answers(hidden, wanted)
+
+    def some(
+        self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None, wanted: Tensor
+    ) -> Tensor:
+        return self(features, evidence, encoded, mode, wanted)
+
+    def _answers(self, hidden: Tensor, wanted: Tensor) -> Tensor:
+        """``(A, P)``: the rows of the last layer that are wanted, one variable after another, if they are few."""
+        row, variable = wanted.nonzero(as_tuple=True)
+        if FEW * len(row) > wanted.numel():
+            every: Tensor = self.output(hidden)
+            return every.view(*wanted.shape, self.num_params)[wanted]
+        weight = self.output.weight.view(self.num_variables, self.num_params, -1)
+        bias = self.output.bias.view(self.num_variables, self.num_params)
+        if len(row) == len(wanted) > 0 and bool((variable == variable[0]).all()):  # one for every row
+            return nn.functional.linear(hidden, weight[variable[0]], bias[variable[0]])
+        found = hidden.new_empty(len(row), self.num_params)
+        for each in variable.unique().tolist():
+            here = variable == each
+            found[here] = nn.functional.linear(hidden[row[here]], weight[each], bias[each]).to(found)
+        return found
 
     def _embed_conditions(self, step_dim: int, mode_dim: int) -> int:
         """Makes the embeddings of step and mode, and returns the size of the vector without the context."""
@@ -102,11 +149,6 @@ class MLP(FlatNetwork):
         self.output = nn.Linear(width + (num_variables if residual else 0), num_variables * num_params)
         small_output(self.output)
 
-    def forward(
-        self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
-    ) -> Tensor:
-        hidden = self.hidden(self._flat(features, evidence, encoded, mode))
-        if self.residual:
-            hidden = torch.cat([hidden, evidence.to(hidden.dtype)], -1)
-        out: Tensor = self.output(hidden)
-        return out.view(-1, self.num_variables, self.num_params)
+    def hidden_of(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+        hidden: Tensor = self.hidden(self._flat(features, evidence, encoded, mode))
+        return torch.cat([hidden, evidence.to(hidden.dtype)], -1) if self.residual else hidden

@@ -85,6 +85,13 @@ class SetNetwork(Network):
         """``(B, N, F)`` features, ``(B, N)`` bool evidence, ``encode(context)``, ``(B,)`` long mode to
         ``(B, N, P)`` parameters."""
 
+    def some(
+        self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None, wanted: Tensor
+    ) -> Tensor:
+        """The parameters ``(A, P)`` of the conditionals that are `wanted` ``(B, N)``, row by row. A network whose last
+        layer is the larger part of it answers less than all."""
+        return self(features, evidence, encoded, mode)[wanted]
+
     def _visible(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
         """Checks the inputs and returns the features with zeros where nothing is seen, ``(B, N, F)``."""
         self._check_features(features)

@@ -59,8 +59,6 @@ class TrunkQuery(FlatNetwork):
         encoded: Tensor = self.trunk(context)
         return encoded
 
-    def forward(
-        self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None
-    ) -> Tensor:
-        out: Tensor = self.output(self.query(self._flat(features, evidence, encoded, mode)))
-        return out.view(-1, self.num_variables, self.num_params)
+    def hidden_of(self, features: Tensor, evidence: Tensor, encoded: Tensor | None, mode: Tensor | None) -> Tensor:
+        hidden: Tensor = self.query(self._flat(features, evidence, encoded, mode))
+        return hidden
