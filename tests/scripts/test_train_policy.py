@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 import envs  # noqa: F401  (registers the tasks)
+from mac_policy.cli.command import task_of
 from mac_policy.cli.listing import shown
+from mac_policy.cli.train_policy import check, plan
 from mac_policy.policies.bc import BCSettings
 from mac_policy.policies.checkpoint import load_policy
 from mac_policy.policies.mac_settings import MACSettings
@@ -216,3 +218,28 @@ def test_help_explains_the_options(tmp_path):
     assert code == 0
     for word in ("policy", "preset", "resume", "training.*", "task=kitchen-mixed"):
         assert word in out
+
+
+def planned(*options):
+    config = composed("train_policy", *options)
+    task = task_of(config)
+    chosen, _ = check(config, task)
+    return [(run.kind, run.run, chosen.seed + run.seed, run.labels) for run in plan(chosen, task.experiment.runs)]
+
+
+def test_a_task_says_which_runs_its_experiment_needs():
+    assert planned("task=kitchen-mixed", "seed=3") == [
+        ("bc", "bc", 3, True), ("bc", "bc", 103, True), ("mac", "mac", 3, True)
+    ]  # fmt: skip
+    assert planned("task=kitchen-intent", "seed=3") == [
+        ("mac", "mac", 3, True), ("mac", "mac-unaware", 3, False), ("bc", "bc", 103, False), ("bc", "bc-told", 3, True)
+    ]  # fmt: skip
+
+
+def test_one_run_of_an_experiment_has_the_labels_that_the_experiment_says():
+    assert planned("task=kitchen-intent", "policy=mac") == [("mac", "mac", 0, True)]
+    assert planned("task=kitchen-intent", "policy=mac", "name=mac-unaware") == [("mac", "mac-unaware", 0, False)]
+    assert planned("task=kitchen-intent", "policy=bc", "seed=7") == [("bc", "bc", 7, False)]
+    assert planned("task=kitchen-intent", "policy=bc", "name=wide", "labels=false") == [("bc", "wide", 0, False)]
+    with pytest.raises(ValueError, match="labels=true, but task=kitchen-mixed has no labels"):
+        planned("task=kitchen-mixed", "labels=true")
