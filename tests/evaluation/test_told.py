@@ -1,4 +1,4 @@
-"""Episodes with an intent: what the policy is told, what it assumes, who decides what counts; on a small environment."""
+"""Episodes with an intent, on a small environment: what a policy is told, what it assumes, who says what counts."""
 
 from dataclasses import dataclass
 
