@@ -13,14 +13,15 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from mac_policy.common import files as atomic
+from mac_policy.common import folders
 from mac_policy.common.checks import check_choice
 from mac_policy.common.files import CheckpointError
+from mac_policy.common.folders import CONFIG, WEIGHTS
 from mac_policy.common.provenance import versions, write_json
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.spec import ModelSpec, build
 
 SCHEMA = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 KEYS = ("schema", "spec", "dataset", "versions", "training", "identity")
 
 
@@ -48,19 +49,7 @@ def save(
 
 def read_config(folder: str | Path) -> dict[str, Any]:
     """config.json of a trained arm's folder, with its schema and keys checked."""
-    path = Path(folder) / CONFIG
-    try:
-        config: dict[str, Any] = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{Path(folder)} is not the folder of a trained arm: it holds no {CONFIG}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not JSON: {error}") from error
-    missing = [key for key in KEYS if not isinstance(config, dict) or key not in config]
-    if missing:
-        raise CheckpointError(f"{path} lacks the key {missing[0]!r}: is this the folder of an arm of a benchmark?")
-    if config["schema"] != SCHEMA:
-        raise CheckpointError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
-    return config
+    return folders.read_config(Path(folder), "a trained arm", SCHEMA, KEYS)
 
 
 def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[RowModel, ModelSpec]:
@@ -72,12 +61,9 @@ def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[Row
         model = build(spec)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+    weights = folders.read_weights(folder)
     try:
-        model.load_state_dict(atomic.read_tensors(folder / WEIGHTS))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{folder} holds no {WEIGHTS}") from error
-    except SafetensorError as error:
-        raise CheckpointError(f"{folder / WEIGHTS} is truncated or damaged: {error}") from error
+        model.load_state_dict(weights)
     except RuntimeError as error:
         raise CheckpointError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {error}") from error
     return model.to(device).eval(), spec

@@ -17,8 +17,9 @@ from torch import Tensor
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.digest import file_sha256
+from mac_policy.common.folders import WEIGHTS
 from mac_policy.common.settings import Count, Natural, Positive, Settings
-from mac_policy.rows.checkpoint import WEIGHTS, Kept, read_kept, write_kept
+from mac_policy.rows.checkpoint import Kept, read_kept, write_kept
 from mac_policy.rows.generation.features import FeatureNetwork, feature_distance, train_feature_network
 from mac_policy.rows.likelihoods.evaluate import row_tensor
 from mac_policy.rows.model import AnyOrderRows, RowModel

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor
 
+from mac_policy.common.folders import CONFIG, WEIGHTS
 from mac_policy.common.settings import Natural, NonNegative, Settings, choice
 from mac_policy.rows import checkpoint
 from mac_policy.rows.likelihoods.evaluate import LIKELIHOOD, log_likelihoods, row_tensor
@@ -113,7 +114,7 @@ class ArmRun(Run[RowModel]):
     """The training of an arm. The seed determines the initial weights, the order of the rows and all random draws."""
 
     key = "model"
-    files = (checkpoint.CONFIG, checkpoint.WEIGHTS, LIKELIHOOD)
+    files = (CONFIG, WEIGHTS, LIKELIHOOD)
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class ArmRun(Run[RowModel]):
         checkpoint.save(self.average, self.spec, self.folder, self.data.record(), facts, self.identity)
 
     def read_facts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-        if not (self.folder / checkpoint.CONFIG).exists():
+        if not (self.folder / CONFIG).exists():
             return None
         config = checkpoint.read_config(self.folder)
         return config["training"], config["identity"]

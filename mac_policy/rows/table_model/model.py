@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor
 
 from mac_policy.common import files
 from mac_policy.common.checks import check_count
 from mac_policy.common.files import CheckpointError
+from mac_policy.common.folders import CONFIG, WEIGHTS, read_config, read_weights
 from mac_policy.common.provenance import versions, write_json
 from mac_policy.common.settings import from_mapping
 from mac_policy.core import AnyOrderModel, Factorization
@@ -30,7 +29,6 @@ from mac_policy.rows.table_model.settings import TableSettings
 from mac_policy.training.streams import stream
 
 SCHEMA = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 KEYS = ("schema", "columns", "settings", "training")
 ROWS = 4096  # rows that are answered at once
 
@@ -192,14 +190,15 @@ class TableModel:
     @staticmethod
     def load(folder: str | Path) -> TableModel:
         """A saved model. CheckpointError names the file that cannot be used."""
-        config = _read_config(Path(folder))
+        folder = Path(folder)
+        config = read_config(folder, "a TableModel", SCHEMA, KEYS)
         try:
             found = TableModel(random_state=config.get("random_state", 0), **config["settings"])
             found.columns, found.training = Columns.from_json(config["columns"]), config["training"]
             found.factorization = found.settings.law(len(found.columns.variables))
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from error
-        found.model = _with_weights(found, Path(folder) / WEIGHTS)
+            raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+        found.model = _with_weights(found, folder)
         return found
 
     # ---- parts ----
@@ -230,29 +229,10 @@ class TableModel:
             raise ValueError("this TableModel is not trained: call fit(table) first, or TableModel.load(folder)")
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    try:
-        config: dict[str, Any] = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{folder} is not the folder of a TableModel: it holds no {CONFIG}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not JSON: {error}") from error
-    lost = [key for key in KEYS if not isinstance(config, dict) or key not in config]
-    if lost:
-        raise CheckpointError(f"{path} lacks the key {lost[0]!r}: is this the folder of a TableModel?")
-    if config["schema"] != SCHEMA:
-        raise CheckpointError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
-    return config
-
-
-def _with_weights(model: TableModel, path: Path) -> AnyOrderModel:
+def _with_weights(model: TableModel, folder: Path) -> AnyOrderModel:
+    weights = read_weights(folder)
     try:
         with torch.random.fork_rng():
-            return restored(model.columns, model.settings, files.read_tensors(path))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path.parent} holds no {path.name}") from error
-    except SafetensorError as error:
-        raise CheckpointError(f"{path} is truncated or damaged: {error}") from error
+            return restored(model.columns, model.settings, weights)
     except (KeyError, RuntimeError) as error:
-        raise CheckpointError(f"{path} does not fit its {CONFIG}: {error}") from error
+        raise CheckpointError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {error}") from error
