@@ -50,6 +50,9 @@ class EpisodeRecord:
     assumed: tuple[int, ...] = ()
     """(steps,): the class that the policy assumed, or -1; () where it is told, or has no labels."""
 
+    beliefs: tuple[tuple[float, ...], ...] = ()
+    """(steps, K): the policy's belief about its first label, of filmed episodes only; () without one."""
+
 
 LONGEST_KEY = 80
 """Number of characters at the start of a line that are searched for its key."""

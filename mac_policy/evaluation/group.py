@@ -126,6 +126,7 @@ def _record(
     fills = [step.filled for step in steps]
     filmed = fills if job.first + row == FILMED else ()
     believed = [] if job.team.told else [filled.assumed for filled in fills]
+    beliefs = [filled.beliefs[0][row] for filled in filmed if filled.beliefs and not job.team.told]
     return EpisodeRecord(
         key=job.key,
         arm=job.team.arm,
@@ -147,4 +148,5 @@ def _record(
         followed_after=info.get("followed_after"),
         wished=tuple(int(step.wished[row]) for step in steps if step.wished is not None),
         assumed=tuple(int(found[row, 0]) for found in believed if found is not None),
+        beliefs=tuple(tuple(round(float(p), 4) for p in belief) for belief in beliefs),
     )

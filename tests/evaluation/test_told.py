@@ -1,5 +1,6 @@
 """Episodes with an intent, on a small environment: what a policy is told, what it assumes, who says what counts."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import gymnasium
@@ -11,6 +12,9 @@ from mac_policy.common.labels import Label
 from mac_policy.evaluation import group
 from mac_policy.evaluation.arms import Runs, check_arms, make_teams
 from mac_policy.evaluation.group import Job, run_job
+from mac_policy.evaluation.report.film import render_scene
+from mac_policy.evaluation.report.pictures import OPERATOR, POLICY
+from mac_policy.evaluation.report.wish_rows import ROW, Wishes, draw_wishes
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import OperatorChoice
 from mac_policy.filter.filler import Filler
@@ -20,7 +24,7 @@ from mac_policy.operators.registry import make_kind
 from mac_policy.policies.checkpoint import save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
-from mac_policy.tasks import Task
+from mac_policy.tasks import Task, TaskEnvironment
 from mac_policy.tasks.experiment import Experiment, PlannedRun
 
 GOALS = ("left", "right", "up")
@@ -169,3 +173,46 @@ def test_the_same_group_again_is_the_same(runs):
     for arm in ("operator+mac", "operator+mac-told"):
         one, two = ([(r.actions, r.assumed, r.wished) for r in records(runs, arm)] for _ in range(2))
         assert one == two
+
+
+class Drawn(Wanted):
+    def render(self):
+        return np.full((20, 120, 3), 7, np.uint8)
+
+
+@dataclass(frozen=True)
+class DrawnTask(WantedTask):
+    def make(self, size=None):
+        return Drawn()
+
+
+def test_a_film_shows_the_wish_what_is_done_and_the_belief(runs):
+    """Episode 0 wants left (done at step 2) and then up (done at step 6); right is done without being wanted."""
+    record = records(runs, "operator+mac", size=1)[0]
+    assert np.array(record.beliefs).shape == (STEPS, 4)
+    np.testing.assert_allclose(np.sum(record.beliefs, 1), 1, atol=1e-3)
+    sure = dataclasses.replace(record, beliefs=((0.0, 0.0, 1.0, 0.0),) * STEPS)
+    _, frames = render_scene(TaskEnvironment(DrawnTask()), ("operator+mac", sure))
+    plain = render_scene(TaskEnvironment(DrawnTask()), ("operator+mac", dataclasses.replace(record, intent=())))[1]
+    np.testing.assert_array_equal(frames[:, : plain.shape[1]], plain)
+    below = frames[:, plain.shape[1] :]
+    assert below.shape == (STEPS, 3 * ROW, 120, 3)
+    rows = [below[:, i * ROW : (i + 1) * ROW] for i in range(3)]  # left, up, right: the wanted ones first
+    for step in range(STEPS):
+        marked = [bool((row[step, :, 1:6] == OPERATOR).all(-1).any()) for row in rows]
+        wish = record.wished[step]
+        assert marked == [wish == LABEL.code("left"), wish == LABEL.code("up"), False]
+        bars = [bool((row[step] == POLICY).all(-1).any()) for row in rows]
+        assert bars == [False, True, False]
+    done = [np.flatnonzero((row[1:] != row[:-1]).any((1, 2, 3))) + 1 for row in rows]
+    assert [bool({*changed} & {at}) for changed, at in zip(done, (1, 5, 3), strict=True)] == [True] * 3
+
+
+def test_without_a_belief_there_are_no_bars_and_an_unwanted_goal_done_is_shown_as_such():
+    quiet = draw_wishes(GOALS, Wishes(("up",), ()), 90)
+    mistaken = draw_wishes(GOALS, Wishes(("up",), ("left",)), 90)
+    assert quiet.shape == (3 * ROW, 90, 3)
+    assert not (quiet == POLICY).all(-1).any()
+    np.testing.assert_array_equal(quiet[:ROW], mistaken[:ROW])
+    assert (quiet[ROW : 2 * ROW] != mistaken[ROW : 2 * ROW]).any()
+    np.testing.assert_array_equal(quiet[2 * ROW :], mistaken[2 * ROW :])

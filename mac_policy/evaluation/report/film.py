@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from mac_policy.common.processes import map_processes
 from mac_policy.evaluation.episode_store import EpisodeRecord
-from mac_policy.tasks.task import TaskEnvironment
+from mac_policy.evaluation.report.pictures import OPERATOR, POLICY, text_image
+from mac_policy.evaluation.report.wish_rows import Wishes, draw_wishes
+from mac_policy.tasks.task import Task, TaskEnvironment
 
 Frames = NDArray[np.uint8]
 WIDEST_ROW = 4
@@ -31,8 +33,6 @@ HEADER, BARS, LABELS = 22, 44, 16
 """Heights in pixels."""
 WIDEST = 40
 """Maximum width of a bar in pixels."""
-OPERATOR, POLICY = (230, 120, 0), (60, 110, 190)
-"""Colours of dims that are commanded and of dims that are filled in."""
 
 
 def write_film(
@@ -63,14 +63,26 @@ def render_scene(make_env: TaskEnvironment, scene: tuple[str, EpisodeRecord]) ->
         space = env.action_space
         if not isinstance(space, spaces.Box):
             raise ValueError(f"only a Box of actions can be drawn, the environment has {space}")
-        env.reset(seed=record.seed)
+        env.reset(seed=record.seed, options={"intent": list(record.intent)} if record.intent else None)
         reward, frames = 0.0, []
         for step, (action, mask) in enumerate(zip(record.actions, record.masks, strict=True)):
-            _, gained, *_ = env.step(np.array(action, space.dtype))
+            _, gained, _, _, info = env.step(np.array(action, space.dtype))
             reward += float(gained)
             if step % make_env.task.film_every == 0 or step == len(record.actions) - 1:
-                frames.append(_panel(np.asarray(env.render()), title, reward, action, mask, space))
+                panel = _panel(np.asarray(env.render()), title, reward, action, mask, space)
+                frames.append(_with_wishes(panel, make_env.task, record, step, info.get("completed", ())))
     return title, np.stack(frames)
+
+
+def _with_wishes(panel: Frames, task: Task, record: EpisodeRecord, step: int, completed: Collection[str]) -> Frames:
+    """A panel with a row for each goal below, in episodes with an intent."""
+    if not record.intent:
+        return panel
+    classes = task.labels[0].classes if task.labels else ()
+    wish = classes[record.wished[step]] if record.wished and record.wished[step] >= 0 else None
+    belief = dict(zip(classes, record.beliefs[step], strict=True)) if record.beliefs else {}
+    shown = Wishes(record.intent, completed, wish, belief)
+    return np.concatenate([panel, draw_wishes(task.goals, shown, panel.shape[1])])
 
 
 def _panel(picture: Frames, title: str, reward: float, action: Sequence[float], mask: str, space: spaces.Box) -> Frames:
@@ -93,22 +105,6 @@ def tile(panels: Sequence[Frames], gap: int = 4) -> Frames:
         still = np.repeat(panel[-1:], length - len(panel), axis=0)
         film[:, top : top + high, left : left + wide] = np.concatenate([panel, still])
     return film
-
-
-@functools.lru_cache(maxsize=512)
-def text_image(text: str, width: int, height: int, size: float = 9.0, middle: bool = False) -> NDArray[np.uint8]:
-    """(height, width, 3) black text on white."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor="white")
-    canvas = FigureCanvasAgg(figure)
-    figure.text(0.5 if middle else 4 / width, 0.5, text, va="center", ha="center" if middle else "left", fontsize=size)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    drawn = np.asarray(canvas.buffer_rgba())[:height, :width, :3]  # type: ignore[no-untyped-call]
-    image = np.full((height, width, 3), 255, np.uint8)
-    image[: drawn.shape[0], : drawn.shape[1]] = drawn
-    return image
 
 
 def draw_commands(share: NDArray[np.floating], held: Sequence[bool], width: int) -> NDArray[np.uint8]:
