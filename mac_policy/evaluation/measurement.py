@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mac_policy.evaluation.report.film import write_film
 from mac_policy.evaluation.report.summary import compare
 from mac_policy.evaluation.report.tables import Grid, grids, notes, overview_grids, write_pages, write_table
 from mac_policy.evaluation.rollout import Results, outdated, roll_out
+from mac_policy.operators.dims import OperatorDims
 from mac_policy.tasks import TaskEnvironment
 
 FILM_SIZE = 240
@@ -78,12 +79,22 @@ def write_overview(comparison: Comparison, records: Mapping[str, Mapping[str, An
         say(grid)
     say(f"table: {write_table(comparison.out, comparison.title(dims), facts, found, notes(first), ('dims',))}")
     arms = {slug(dims): record["arms"] for dims, record in records.items()}
-    dims_figure(arms, comparison.title(dims), comparison.task.best_reward).savefig(comparison.out / "dims.png", dpi=150)
+    counts = first_dims([choice.dims for choice in comparison.operators.values()])
+    picture = dims_figure(arms, comparison.title(dims), comparison.task.best_reward, counts)
+    picture.savefig(comparison.out / "dims.png", dpi=150)
     own = ("arms", "paired", "best_alone", "operator")
     parts = {dims: {key: record[key] for key in own} for dims, record in records.items()}
     head = {key: first[key] for key in ("dataset", "task", "start", "environment", "decoding", "max_change")}
     record = run_record(comparison.settings.seed) | head | {"by_operator_dims": parts}
     return write_json(comparison.out / "results.json", record)
+
+
+def first_dims(rules: Sequence[OperatorDims]) -> list[int] | None:
+    """The number of dims of each rule, where each holds the first ones and more than the rule before; else None."""
+    counts = [
+        -1 if rule.fixed is None or rule.fixed != tuple(range(len(rule.fixed))) else len(rule.fixed) for rule in rules
+    ]
+    return counts if min(counts) >= 0 and counts == sorted(set(counts)) else None
 
 
 def film(

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from mac_policy.evaluation.episode_store import EpisodeStore
+from mac_policy.evaluation.measurement import first_dims
 from mac_policy.evaluation.report.figures import dims_figure
 from mac_policy.evaluation.report.summary import compare, summarise
 from mac_policy.evaluation.report.tables import grids, notes, overview_grids, write_pages
 from mac_policy.evaluation.wishes import belief_followed_after, belief_right, in_order
+from mac_policy.operators.dims import OperatorDims
 from tests.evaluation.test_report import record
 
 INTENT = ("a", "b", "c", "d")
@@ -101,8 +103,24 @@ def test_tables_and_figures_show_them(seeds, tmp_path):
     assert all(iio.imread(page).std() > 1 for page in pages[1:])
     assert "![wanted](wanted.png)" in pages[0].read_text()
     assert [grid.title for grid in overview_grids({"0123": found, "01": found}, "dims")][1] == "Unwanted tasks by dims"
-    dims_figure({"0123": found["arms"], "01": found["arms"]}, "title", 4.0).savefig(tmp_path / "dims.png")
-    assert iio.imread(tmp_path / "dims.png").std() > 1
+    for counts in (None, [2, 4]):
+        picture = dims_figure({"01": found["arms"], "0123": found["arms"]}, "title", 4.0, counts)
+        picture.savefig(tmp_path / "dims.png")
+        assert iio.imread(tmp_path / "dims.png").std() > 1
+        (axes,) = picture.axes
+        assert len(axes.patches) == (0 if counts else 4)
+        if counts:
+            assert axes.lines[0].get_xdata().tolist() == [2, 4]
+
+
+def test_the_first_dims_make_a_curve_and_other_subsets_do_not():
+    def counted(*specs):
+        return first_dims([OperatorDims.parse(spec, 9) for spec in specs])
+
+    assert counted("none", 1, 4, 9) == [0, 1, 4, 9]
+    assert counted(4, 1) is None
+    assert counted(1, [0, 2]) is None
+    assert counted(1, "random-4") is None
 
 
 def test_records_are_stored_and_those_of_earlier_versions_are_read(tmp_path):

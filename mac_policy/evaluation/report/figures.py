@@ -55,24 +55,34 @@ def wish_figure(arms: Mapping[str, Mapping[str, Any]], title: str, best: float) 
     return figure
 
 
-def dims_figure(columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str, best: float) -> Figure:
-    """Rewards of the same arms under several specifications of the held dims, means with 95% intervals."""
-    arms = list(dict.fromkeys(name for column in columns.values() for name in column))
+def dims_figure(
+    columns: Mapping[str, Mapping[str, Mapping[str, Any]]], title: str, best: float, counts: Sequence[int] | None = None
+) -> Figure:
+    """Rewards of the same arms under several specifications of the held dims, means with 95% intervals.
+
+    counts: the number of dims held in each column, where a column holds all dims of the one before and more: the arms
+    are then lines over it, otherwise bars
+    """
     from matplotlib import colormaps
 
-    figure, axes = _figure(2.8 + 1.6 * len(columns), 4.2, title)
-    width, shades = 0.84 / len(arms), colormaps["tab20"].colors  # type: ignore[attr-defined]
+    arms = list(dict.fromkeys(name for column in columns.values() for name in column))
+    figure, axes = _figure(7.5 if counts else 2.8 + 1.6 * len(columns), 4.2, title)
+    colours = colormaps["tab20"].colors  # type: ignore[attr-defined]
     for i, name in enumerate(arms):
-        found = [(at, column[name]) for at, column in enumerate(columns.values()) if name in column]
-        places = [at + (i - (len(arms) - 1) / 2) * width for at, _ in found]
-        means = [arm["reward_mean"] for _, arm in found]
-        ends = [arm["ci95"] or [arm["reward_mean"]] * 2 for _, arm in found]
-        errors = np.array([[mean - low, high - mean] for mean, (low, high) in zip(means, ends, strict=True)]).clip(0).T
-        axes.bar(
-            places, means, width, yerr=errors, label=name, color=shades[i % len(shades)], error_kw={"linewidth": 0.8}
-        )
-    axes.set_xticks(range(len(columns)), list(columns))
-    axes.set(ylim=(0, 1.08 * best), xlabel="dims held", ylabel="reward per episode")
+        at = [place for place, column in enumerate(columns.values()) if name in column]
+        found = [column[name] for column in columns.values() if name in column]
+        means = np.array([arm["reward_mean"] for arm in found])
+        ends = np.array([arm["ci95"] or [arm["reward_mean"]] * 2 for arm in found])
+        errors, look = np.abs(ends - means[:, None]).T, {"label": name, "color": colours[i % len(colours)]}
+        if counts:
+            axes.errorbar([counts[k] for k in at], means, errors, marker="o", markersize=3.5, elinewidth=0.8, **look)
+        else:
+            places = np.array(at) + (i - (len(arms) - 1) / 2) * 0.84 / len(arms)
+            axes.bar(places, means, 0.84 / len(arms), yerr=errors, error_kw={"linewidth": 0.8}, **look)
+    if not counts:
+        axes.set_xticks(range(len(columns)), list(columns))
+    what = "number of dims held, the first ones" if counts else "dims held"
+    axes.set(ylim=(0, 1.08 * best), xlabel=what, ylabel="reward per episode")
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure
 
