@@ -62,6 +62,7 @@ class Loop(ABC, Generic[Model]):
         self.optimizer = make_optimizer(model, settings)
         self.module, self.wrapped = fabric.setup(model, self.optimizer)
         self.average: Model = copy.deepcopy(model).requires_grad_(False).eval() if settings.ema else model
+        self.weights: tuple[list[Tensor], list[Tensor]] = (list(self.average.parameters()), list(model.parameters()))
         self.step, self.seconds, self.best, self.stale = 0, 0.0, math.inf, 0
         self.rows: list[dict[str, float]] = []
         self.running = torch.zeros((), dtype=torch.float64, device=fabric.device)
@@ -129,7 +130,10 @@ class Loop(ABC, Generic[Model]):
         draws the same numbers, and restored after it."""
         devices = [self.fabric.device] if self.fabric.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(stream(self.seed, f"layers {self.fabric.global_rank}", step).initial_seed())
+            seed = stream(self.seed, f"layers {self.fabric.global_rank}", step).initial_seed()
+            torch.default_generator.manual_seed(seed)
+            if self.fabric.device.type != "cpu":
+                torch.manual_seed(seed)  # of all devices; slow where there are none
             loss: Tensor = self.module(*inputs)
         return loss
 
@@ -146,7 +150,7 @@ class Loop(ABC, Generic[Model]):
             raise self.diverged("gradient", self.step)
         self.wrapped.step()
         if s.ema:
-            update_average(self.average, self.model, s.ema, self.step)
+            update_average(*self.weights, s.ema, self.step)
         self.running += loss
         self.step += 1
         return float(loss)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mac_policy.training.settings import TrainSettings
 
@@ -32,7 +32,7 @@ def rate(step: int, total: int, warmup: float, schedule: str) -> float:
 
 
 @torch.no_grad()
-def update_average(average: nn.Module, module: nn.Module, decay: float, step: int) -> None:
-    """average <- d average + (1 - d) module. d rises to `decay`, so that the first steps are forgotten."""
+def update_average(average: list[Tensor], weights: list[Tensor], decay: float, step: int) -> None:
+    """average <- d average + (1 - d) weights. d rises to `decay`, so that the first steps are forgotten."""
     share = 1 - min(decay, (1 + step) / (10 + step))
-    torch._foreach_lerp_(list(average.parameters()), list(module.parameters()), share)
+    torch._foreach_lerp_(average, weights, share)

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mac_policy.core.factorization import Factorization, UniformOrder
 from mac_policy.core.heads import Conditional
 from mac_policy.core.heads.continuous import MixtureConditional
 from mac_policy.core.heads.discrete import CategoricalConditional
 from mac_policy.core.heads.mixed import MixedConditional
-from mac_policy.core.question import ranks_in_order
+from mac_policy.rows.imputer import walks
+from mac_policy.rows.imputer.members import Ensemble
+from mac_policy.rows.imputer.walks import drawn
 from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
 
@@ -22,19 +23,6 @@ ROWS = 2048  # rows that share a pass
 HALVINGS = 60
 PATHS = 4  # random orders that the likelihood of a model of random orders is averaged over
 FEW_VARIABLES = 40  # a model of more averages the likelihood over fewer orders
-
-
-class FixedOrder(UniformOrder):
-    """Paths of a model of random orders along one order, the same for all rows."""
-
-    deterministic = True
-
-    def __init__(self, order: Tensor) -> None:
-        super().__init__(len(order))
-        self.order = order
-
-    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return ranks_in_order(self.order, query=query, given=given)
 
 
 @torch.no_grad()
@@ -51,7 +39,8 @@ def _filled(model: AnyOrderRows | None, x: Tensor, fill: str, generator: torch.G
     if model is None or bool(observed.all()):
         return x
     if fill == "sample":
-        return model.sample(x, given=observed, generator=generator)
+        ranks = model.factorization.ranks(query=~observed, given=observed, generator=generator)
+        return drawn(_ensemble(model), torch.where(observed, x, 0.0), ranks, generator)
     out, rows = x.clone(), (~observed).any(1)
     part, seen = x[rows], observed[rows]
     answers = summary(model.model.conditionals(part, evidence=seen), fill)
@@ -125,16 +114,24 @@ def log_density(model: AnyOrderRows, x: Tensor, seed: int) -> Tensor:
 
     All rows share the paths: the canonical path, or several random orders whose densities are averaged.
     """
-    paths: list[Factorization] = [model.factorization]
-    if not model.factorization.deterministic:
-        n, generator = model.num_variables, stream(seed, "paths")
-        count = PATHS if n <= FEW_VARIABLES else 1
-        paths = [FixedOrder(torch.randperm(n, generator=generator)) for _ in range(count)]
-    return torch.cat([_log_density(model, part, paths) for part in x.split(ROWS)])
+    law, n, generator = model.factorization, model.num_variables, stream(seed, "paths")
+    if law.deterministic:
+        everything = torch.ones(1, n, dtype=torch.bool)
+        orders = [law.ranks(query=everything, given=~everything)[0].argsort()]
+    else:
+        orders = [torch.randperm(n, generator=generator) for _ in range(PATHS if n <= FEW_VARIABLES else 1)]
+    return torch.cat([_log_density(model, part, orders) for part in x.split(ROWS)])
 
 
-def _log_density(model: AnyOrderRows, x: Tensor, paths: list[Factorization]) -> Tensor:
+def _log_density(model: AnyOrderRows, x: Tensor, orders: list[Tensor]) -> Tensor:
     observed = ~x.isnan()
     values = torch.where(observed, x, 0)
-    found = [model.model.log_prob(values, query=observed, factorization=path) for path in paths]
+    found = [walks.log_density(_ensemble(model), values, observed, order) for order in orders]
     return torch.stack(found).logsumexp(0) - math.log(len(found))
+
+
+def _ensemble(model: AnyOrderRows) -> Ensemble:
+    network = model.model.network
+    if not isinstance(network, Ensemble):
+        raise TypeError(f"the network is a {type(network).__name__}")
+    return network

@@ -11,13 +11,16 @@ from mac_policy.core.heads import Head
 
 FENCE = 3.0  # numbers are capped this many interquartile ranges beyond the quartiles, further where tails are heavy
 RARE = 0.01
+BINS = 10
+MOST_BINNED = 40  # numbers of a table whose networks read bins, at most: beyond, bins would make up most of a network
+NARROW = 1e-3  # standard deviations: a bin between equal quantiles is a step
 
 
 class Encoding(nn.Module):
     """Standardised dimensions (..., D) of encoded values: a number is one dimension, a category one for each class.
 
     Numbers are capped, so that a single wrong cell moves what is imputed from it by a bounded amount. low, high (N,):
-    the caps in encoded units; owner (D,): the variable of each dimension; numbers (C,), the dimensions of numbers.
+    the caps in encoded units; owner (D,): the variable of each dimension; knots (C, BINS + 1): quantiles of numbers.
     """
 
     low: Tensor
@@ -27,6 +30,8 @@ class Encoding(nn.Module):
     center: Tensor
     scale: Tensor
     is_number: Tensor
+    knots: Tensor
+    binned: Tensor
 
     def __init__(self, rows: Tensor, classes: Sequence[int], head: Head) -> None:
         """rows (R, N): encoded values, NaN = missing; classes: their number for each variable, 0 of a number."""
@@ -48,10 +53,27 @@ class Encoding(nn.Module):
         spread = (torch.where(observed, raw - center, 0.0).square().sum(0) / count).sqrt()
         self.register_buffer("center", center)
         self.register_buffer("scale", torch.where(spread > 0, spread, 1.0))
+        binned = self.is_number & bool(int(is_number.sum()) <= MOST_BINNED)
+        values = self._standard(torch.where(observed, raw, torch.nan))[:, binned]
+        levels = torch.linspace(0, 1, BINS + 1, dtype=values.dtype)
+        knots = values.nanquantile(levels, 0).T.contiguous() if bool(binned.any()) else values.new_zeros(0, BINS + 1)
+        self.register_buffer("knots", knots)
+        self.register_buffer("binned", binned.nonzero()[:, 0], persistent=False)
 
     @property
     def dims(self) -> int:
         return len(self.owner)
+
+    @property
+    def bin_dims(self) -> int:
+        return len(self.binned) * BINS
+
+    def bins(self, x: Tensor, seen: Tensor) -> Tensor:
+        """Where each number (..., D) lies among its quantiles, (..., C * BINS): 1 for a bin below it, 0 for a bin above
+        it, the share that it has passed of its own. 0 where it is not seen."""
+        begin, width = (part.to(x.dtype) for part in (self.knots[:, :-1], self.knots.diff(dim=1).clamp_min(NARROW)))
+        passed = ((x[..., self.binned, None] - begin) / width).clamp(0, 1)
+        return torch.where(seen[..., self.binned, None], passed, 0.0).flatten(-2)
 
     def capped(self, rows: Tensor) -> Tensor:
         """Values (R, N) with numbers capped; NaN stays."""
@@ -71,6 +93,12 @@ class Encoding(nn.Module):
 
     def _raw(self, rows: Tensor) -> Tensor:
         return self.head.features(self.capped(rows)).flatten(1)[:, self.places]
+
+    def standard(self, shown: Tensor, dims: Tensor) -> Tensor:
+        """The dimensions `dims` (...) of what a head shows of their values (...)."""
+        owner = self.owner[dims]
+        capped = torch.maximum(torch.minimum(shown, self.high[owner].to(shown)), self.low[owner].to(shown))
+        return (capped - self.center.to(shown)[dims]) / self.scale.to(shown)[dims]
 
     def _standard(self, raw: Tensor) -> Tensor:
         return (raw - self.center.to(raw.dtype)) / self.scale.to(raw.dtype)

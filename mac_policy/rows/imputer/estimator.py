@@ -59,12 +59,13 @@ class Imputer(TransformerMixin, BaseEstimator):
         in `fit`.
     keep_empty_features : whether a column without observed values in `fit` is kept and imputed with 0; by default,
         `transform` drops it.
-    factorization : 'uniform' trains all conditionals that `transform` can query with equal weight. 'mac' trains those
-        on the canonical path, so that likelihoods and samples need no average over orders; patterns off that path are
-        imputed less accurately.
+    factorization : 'uniform' trains all conditionals that `transform` can query, half of the time with nearly all
+        columns known. 'mac' trains those on the canonical path, so that likelihoods and samples need no average over
+        orders; patterns off that path are imputed less accurately.
     members : networks of the ensemble. Each holds out rows of its own.
     steps, patience : most steps of the training, and steps without a gain in the validation loss after which it stops.
-    batch_size, learning_rate : rows of a step, of all members together; of the optimiser.
+    batch_size, learning_rate : rows of a step, of all members together (fewer of a table with more than 40 columns); of
+        the optimiser.
     width, depth : size of a network; num_components : number of Gaussians in the mixture of each conditional.
     dropout, noise : regularisation for small tables; `noise` is in standard deviations of a column.
     validation : share of rows that each member holds out to choose the best weights and to calibrate the samples (no
@@ -99,14 +100,14 @@ class Imputer(TransformerMixin, BaseEstimator):
         add_indicator: bool = False,
         keep_empty_features: bool = False,
         factorization: str = "uniform",
-        members: int = 5,
+        members: int = 4,
         steps: int = 2000,
         patience: int = 300,
-        batch_size: int = 320,
+        batch_size: int = 480,
         learning_rate: float = 5e-3,
         width: int = 64,
         depth: int = 2,
-        num_components: int = 5,
+        num_components: int = 3,
         dropout: float = 0.1,
         noise: float = 0.02,
         validation: float = 0.2,

@@ -36,20 +36,65 @@ class JointGaussian(nn.Module):
     @torch.no_grad()
     def forward(self, x: Tensor, evidence: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of every dimension given x at `evidence`, (M, B, D) each."""
+        latent, factor = self._latent(x, evidence)
         members, rows, dims = x.shape
-        seen, w = evidence.to(self.mean.dtype), self.loadings
+        right = self.loadings.mT[:, None].expand(members, rows, -1, dims)
+        spread = torch.linalg.solve_triangular(factor, right, upper=False).square().sum(-2)
+        return self._mean(latent), (self.noise[:, None] + spread).sqrt()
+
+    @torch.no_grad()
+    def belief(self, x: Tensor, evidence: Tensor) -> Belief:
+        """The same conditionals, to be updated when further values become known."""
+        latent, factor = self._latent(x, evidence)
+        covariance = torch.cholesky_inverse(factor)
+        spread = torch.einsum("mbij,mdi,mdj->mbd", covariance, self.loadings, self.loadings)
+        return Belief(self, self._mean(latent), self.noise[:, None] + spread, covariance)
+
+    def _mean(self, latent: Tensor) -> Tensor:
+        return self.mean[:, None] + torch.bmm(latent, self.loadings.mT)
+
+    def _latent(self, x: Tensor, evidence: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean of z given x at `evidence` (M, B, k), and the factor of its precision (M, B, k, k)."""
+        w, seen = self.loadings, evidence.to(self.mean.dtype)
         scaled = w / self.noise[..., None]
         outer = (w[..., :, None] * scaled[..., None, :]).flatten(2)
         rank = w.shape[-1]
-        precision = torch.bmm(seen, outer).view(members, rows, rank, rank)
-        precision = precision + torch.eye(rank, dtype=w.dtype, device=w.device)
-        factor = torch.linalg.cholesky(precision)
+        precision = torch.bmm(seen, outer).view(*x.shape[:2], rank, rank)
+        factor = torch.linalg.cholesky(precision + torch.eye(rank, dtype=w.dtype, device=w.device))
         off = torch.where(evidence, x.to(w.dtype) - self.mean[:, None], 0.0)
-        latent = torch.cholesky_solve(torch.bmm(off, scaled)[..., None], factor)[..., 0]
-        right = w.transpose(1, 2)[:, None].expand(members, rows, rank, dims)
-        spread = torch.linalg.solve_triangular(factor, right, upper=False).square().sum(-2)
-        mean = self.mean[:, None] + torch.bmm(latent, w.transpose(1, 2))
-        return mean, (self.noise[:, None] + spread).sqrt()
+        return torch.cholesky_solve(torch.bmm(off, scaled)[..., None], factor)[..., 0], factor
+
+
+class Belief:
+    """The conditionals of all dimensions of (M, B) rows given what is known so far.
+
+    A further value moves them by a step of a Kalman filter: k^2 + D k operations a row and not the D k^2 of a new
+    factorisation. mean, variance (M, B, D); covariance of z (M, B, k, k).
+    """
+
+    def __init__(self, joint: JointGaussian, mean: Tensor, variance: Tensor, covariance: Tensor) -> None:
+        self.joint, self.mean, self.variance, self.covariance = joint, mean, variance, covariance
+
+    @property
+    def std(self) -> Tensor:
+        return torch.maximum(self.variance, self.joint.noise[:, None]).sqrt()
+
+    def first(self, rows: int) -> Belief:
+        """The first rows of each member, (M, rows): a view."""
+        parts = (part[:, :rows] for part in (self.mean, self.variance, self.covariance))
+        return Belief(self.joint, *parts)
+
+    def observe(self, dims: Tensor, values: Tensor, where: Tensor) -> None:
+        """Learn a value (M, B) of the dimension `dims` (M, B) of each row, `where` (M, B) true."""
+        member = torch.arange(len(dims), device=dims.device)[:, None]
+        moved = (self.covariance @ self.joint.loadings[member, dims][..., None])[..., 0] * where[..., None]
+        along = torch.bmm(moved, self.joint.loadings.mT)  # covariance with the value, (M, B, D)
+        at = dims[..., None]
+        variance = along.gather(-1, at) + self.joint.noise[member, dims][..., None]
+        off = values[..., None] - self.mean.gather(-1, at)
+        self.mean += along * (off / variance)
+        self.variance -= along.square() / variance
+        self.covariance -= moved[..., :, None] * (moved / variance)[..., None, :]
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -49,21 +50,24 @@ class ResidualBlocks(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        out: Tensor = hidden + self.second(self.dropout(self.first(hidden.relu()).relu()))
+        kept = self.dropout(torch.ones_like(hidden[:1]))  # of all members: random numbers take time
+        out: Tensor = hidden + self.second(kept * self.first(hidden.relu()).relu())
         return out
 
 
 class Members(nn.Module):
     """The conditionals of M members, each a joint Gaussian and a residual network.
 
-    The Gaussian fills in the row. Its mean and standard deviation are the origin and the unit of what the network gives
-    for a number; its probabilities of the classes are the origin of a category's logits. The last layer starts near
-    zero, so that an untrained member is about the Gaussian.
+    The Gaussian fills in the row. The network reads it, its standard deviations, what is seen, and the bins of what is
+    seen, with which it makes steps as a tree does. The Gaussian's mean and standard deviation are the origin and the
+    unit of what the network gives for a number; its probabilities of the classes are the origin of a category's logits.
+    The last layer starts near zero, so that an untrained member is about the Gaussian.
     """
 
     spread: Tensor
     numbers: Tensor
     number_dims: Tensor
+    begins: Tensor
 
     def __init__(
         self,
@@ -82,7 +86,7 @@ class Members(nn.Module):
         sizes = encoding.classes
         self.num_variables, self.num_components = len(sizes), num_components
         self.num_outputs = max(3 * num_components, *sizes)
-        self.first = Linears(self.count, 3 * dims, width)
+        self.first = Linears(self.count, 3 * dims + encoding.bin_dims, width)
         self.blocks = nn.Sequential(*(ResidualBlocks(self.count, width, dropout) for _ in range(depth)))
         self.last = Linears(self.count, width, self.num_variables * self.num_outputs, scale=0.01)
         begins = [sum(max(size, 1) for size in sizes[:variable]) for variable in range(len(sizes))]
@@ -92,6 +96,7 @@ class Members(nn.Module):
         self.register_buffer(
             "number_dims", torch.tensor([begins[v] for v in numbers], dtype=torch.long), persistent=False
         )
+        self.register_buffer("begins", torch.tensor(begins), persistent=False)
         self.register_buffer("spread", GaussianMixture(num_components).spread, persistent=False)
         self.start = 0.5 * math.log(1 - float(self.spread.square().mean()))  # of components that make up variance 1
 
@@ -99,35 +104,53 @@ class Members(nn.Module):
         """features (M, B, N, F), evidence (M, B, N): the rows of each member."""
         x, seen = self.encoding(features, evidence)
         mean, std = (part.to(x.dtype) for part in self.joint(x, seen))
+        out = self.last(self.hidden(x, seen, mean, std)).view(*x.shape[:2], self.num_variables, self.num_outputs)
+        dims = self.number_dims
+        logits, means, log_stds = self.mixture(out[:, :, self.numbers], mean[..., dims], std[..., dims], dims)
+        classes = [self.class_logits(out[:, :, variable], mean, dims) for variable, dims in self.categories]
+        if not self.training:  # the head of a loss does it
+            logits = logits.log_softmax(-1)
+        return Answers(logits, means, log_stds, classes)
+
+    def hidden(self, x: Tensor, seen: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+        """What the last layer reads (M, B, W), of dimensions, what is seen and the Gaussian's answers (M, B, D)."""
         filled = torch.where(seen, x, mean)
         read = filled + self.noise * torch.randn_like(filled) if self.training else filled
-        hidden = self.first(torch.cat([read, seen.to(x.dtype), torch.where(seen, 0.0, std)], -1))
-        out = self.last(self.blocks(hidden).relu())
-        out = out.view(*x.shape[:2], self.num_variables, self.num_outputs)
-        logits, offsets, ratios = out[:, :, self.numbers, : 3 * self.num_components].chunk(3, -1)
-        scale, center = (part.to(x.dtype) for part in (self.encoding.scale, self.encoding.center))
-        origin, unit = ((mean * scale + center)[..., self.number_dims], (std * scale)[..., self.number_dims])
-        means = origin[..., None] + unit[..., None] * (offsets + self.spread.to(x.dtype))
-        log_stds = bounded(unit.log()[..., None] + ratios + self.start, MIN_LOG_STD, MAX_LOG_STD)
-        classes = [
-            out[:, :, variable, : dims.stop - dims.start]
-            + (mean[..., dims] * scale[dims] + center[dims]).clamp(LEAST_PROBABILITY, 1).log()
-            for variable, dims in self.categories
-        ]
-        return Answers(logits.log_softmax(-1), means, log_stds, [each.log_softmax(-1) for each in classes])
+        parts = [read, seen.to(x.dtype), torch.where(seen, 0.0, std), self.encoding.bins(x, seen)]
+        found: Tensor = self.blocks(self.first(torch.cat(parts, -1))).relu()
+        return found
+
+    def mixture(self, out: Tensor, mean: Tensor, std: Tensor, dims: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits, means and log standard deviations (..., K) of numbers with the dimensions `dims` (...), of the last
+        layer's numbers (..., P) and the Gaussian's mean and standard deviation (...)."""
+        logits, offsets, ratios = out[..., : 3 * self.num_components].chunk(3, -1)
+        scale, center = (part.to(out.dtype)[dims] for part in (self.encoding.scale, self.encoding.center))
+        unit = std * scale
+        means = (mean * scale + center)[..., None] + unit[..., None] * (offsets + self.spread.to(out.dtype))
+        return logits, means, bounded(unit.log()[..., None] + ratios + self.start, MIN_LOG_STD, MAX_LOG_STD)
+
+    def class_logits(self, out: Tensor, mean: Tensor, dims: slice) -> Tensor:
+        """Log probabilities (..., classes) of a category, of the last layer's numbers (..., P) and the Gaussian's mean
+        (..., D)."""
+        scale, center = (part.to(out.dtype)[dims] for part in (self.encoding.scale, self.encoding.center))
+        linear = (mean[..., dims] * scale + center).clamp(LEAST_PROBABILITY, 1).log()
+        return (out[..., : dims.stop - dims.start] + linear).log_softmax(-1)
 
     def params(self, answers: Answers, head: Head) -> Tensor:
         """The numbers (B, N, P) from which `head` makes the mixtures and categories of one member, or of a mixture."""
         rows, _, components = answers.logits.shape[-3:]
         out = answers.logits.new_zeros(rows, self.num_variables, head.num_params)
         if len(self.numbers):
-            mixture = GaussianMixture(components).to(out.device)
-            means = answers.means - mixture.spread.to(out.dtype)
-            parts = torch.cat([answers.logits, means, answers.log_stds - mixture.start], -1)
-            out[:, self.numbers, : 3 * components] = parts
+            out[:, self.numbers, : 3 * components] = mixture_params(*answers[:3])
         for (variable, _), logits in zip(self.categories, answers.classes, strict=True):
             out[:, variable, : logits.shape[-1]] = logits
         return out
+
+
+def mixture_params(logits: Tensor, means: Tensor, log_stds: Tensor) -> Tensor:
+    """The numbers (..., 3 K) from which a head makes mixtures."""
+    mixture = GaussianMixture(logits.shape[-1]).to(logits.device)
+    return torch.cat([logits, means - mixture.spread.to(means.dtype), log_stds - mixture.start], -1)
 
 
 class MemberNetwork(SetNetwork):
@@ -156,8 +179,8 @@ class MemberNetwork(SetNetwork):
 class Ensemble(SetNetwork):
     """The mixture of all members, each asked about every row, and its calibration.
 
-    widening: factor by which the mixture of a number is stretched around its mean; heat: by which logits of classes
-    are divided.
+    widening (N,): factor by which a member's mixture of a number is stretched around its mean; heat: by which its
+    logits of classes are divided.
     """
 
     widening: Tensor
@@ -172,7 +195,7 @@ class Ensemble(SetNetwork):
             num_modes=0,
         )
         self.members, self.head = members, [head]
-        self.register_buffer("widening", torch.ones(()))
+        self.register_buffer("widening", torch.ones(members.num_variables))
         self.register_buffer("heat", torch.ones(()))
 
     def forward(
@@ -180,9 +203,15 @@ class Ensemble(SetNetwork):
     ) -> Tensor:
         count = self.members.count
         answers = self.members(features.expand(count, *features.shape), evidence.expand(count, *evidence.shape))
-        logits, means, log_stds = (part.movedim(0, -2).flatten(-2) for part in answers[:3])
-        center = (logits.softmax(-1) * means).sum(-1, keepdim=True)
-        means = center + self.widening * (means - center)
-        log_stds = log_stds + self.widening.log()
-        classes = [(each.logsumexp(0) - math.log(count)) / self.heat for each in answers.classes]
+        mixtures = widened(answers[:3], self.widening[self.members.numbers])
+        logits, means, log_stds = (part.movedim(0, -2).flatten(-2) for part in mixtures)
+        classes = [(each / self.heat).log_softmax(-1).logsumexp(0) - math.log(count) for each in answers.classes]
         return self.members.params(Answers(logits, means, log_stds, classes), self.head[0])
+
+
+def widened(parts: Sequence[Tensor], factor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mixtures of normalised logits, means and log standard deviations (..., K), stretched around their means by
+    `factor` (...)."""
+    logits, means, log_stds = parts
+    center = (logits.exp() * means).sum(-1, keepdim=True)
+    return logits, center + factor[..., None] * (means - center), log_stds + factor[..., None].log()

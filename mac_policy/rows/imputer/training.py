@@ -16,11 +16,12 @@ from torch import Tensor
 
 from mac_policy.common.checks import check_range
 from mac_policy.common.settings import Count, NonNegative, Positive, Settings, choice
-from mac_policy.core import AnyOrderModel, Factorization, MaskTuned, UniformCardinality, UniformOrder
+from mac_policy.core import AnyOrderModel, Factorization, MaskTuned, UniformCardinality
 from mac_policy.core.heads import Head
 from mac_policy.rows.columns.columns import Columns
 from mac_policy.rows.imputer.calibration import calibrate
 from mac_policy.rows.imputer.encoding import Encoding
+from mac_policy.rows.imputer.law import MostlyKnown
 from mac_policy.rows.imputer.linear import JointGaussian, fit_gaussian
 from mac_policy.rows.imputer.members import Ensemble, MemberNetwork, Members
 from mac_policy.rows.model import AnyOrderRows, Draws
@@ -38,6 +39,8 @@ FIRST_VALIDATION = 20  # steps
 SPACING = 1.1  # ratio between the steps of successive validations
 LONGER = 1.3  # the training goes on until this many times the step of the last gain, at least
 LEAST_GAIN = 1e-3  # fall of the loss, in nats a variable, that counts as a gain
+WIDE = 40  # variables: a step takes fewer rows of a wider table, and as many of its cells
+FEWEST_ROWS = 16  # of a step for each member
 
 _GLOBAL_STATE = threading.Lock()
 """Held while torch's global generator, which layers draw from, is in use: fits in several threads run one by one."""
@@ -69,15 +72,15 @@ class ImputerSettings(Settings):
         except (RuntimeError, ValueError, ModuleNotFoundError) as error:
             raise ValueError(f"device {self.device!r} is not available for training: {error}") from None
 
-    @property
-    def rows_each(self) -> int:
+    def rows_each(self, num_variables: int = 1) -> int:
         """Rows of a step for each member."""
-        return max(1, self.batch_size // self.members)
+        rows = max(1, self.batch_size // self.members)
+        return min(rows, max(FEWEST_ROWS, rows * WIDE // max(WIDE, num_variables)))
 
-    def training(self) -> TrainSettings:
+    def training(self, num_variables: int = 1) -> TrainSettings:
         return TrainSettings(
             steps=int(self.steps),
-            batch_size=self.rows_each * self.members,
+            batch_size=self.rows_each(num_variables) * self.members,
             learning_rate=self.learning_rate,
             warmup=min(20, int(self.steps)) if self.steps > 1 else 0,
             schedule="constant",
@@ -93,7 +96,7 @@ class ImputerSettings(Settings):
     def law(self, num_variables: int) -> Factorization:
         """The conditionals that are trained."""
         if self.factorization == "uniform":
-            return UniformOrder(num_variables)
+            return MostlyKnown(num_variables)
         return MaskTuned(UniformCardinality(num_variables), query="both")
 
 
@@ -114,12 +117,12 @@ class TableLoop(Loop[AnyOrderRows]):
         quiet: bool,
     ) -> None:
         self.table, self.parts = rows, parts
-        self.patience, self.rows_each = settings.patience, settings.rows_each
+        self.patience, self.rows_each = settings.patience, settings.rows_each(rows.shape[1])
         self.gain_step, self.gained, self.next_validation = 0, math.inf, FIRST_VALIDATION
         super().__init__(
             model,
             len(rows),
-            settings.training(),
+            settings.training(rows.shape[1]),
             name="imputer",
             seed=seed,
             fabric=fabric,

@@ -8,6 +8,7 @@ from mac_policy.rows.columns import Columns
 from mac_policy.rows.imputer import training
 from mac_policy.rows.imputer.calibration import calibrate
 from mac_policy.rows.imputer.encoding import Encoding, caps
+from mac_policy.rows.imputer.law import MostlyKnown
 from mac_policy.rows.imputer.linear import JointGaussian, fit_gaussian
 from mac_policy.rows.imputer.members import Ensemble, MemberNetwork, Members
 
@@ -110,7 +111,7 @@ def members_of(columns, rows, head):
     x, observed = encoding.of_rows(rows)
     joint = JointGaussian([fit_gaussian(part, seen) for part, seen in ((x, observed), (x[:100], observed[:100]))])
     sizes = {"num_components": 3, "width": 8, "depth": 1, "dropout": 0.0, "noise": 0.0}
-    return Members(joint, encoding, **sizes).double()
+    return Members(joint, encoding, **sizes).double().eval()
 
 
 def test_an_untrained_member_is_about_the_gaussian():
@@ -185,7 +186,7 @@ def test_calibration_widens_what_is_too_narrow_and_leaves_the_rest():
         members.joint.loadings /= factor
         ensemble = Ensemble(members, head)
         calibrate(ensemble, rows, held, 0)
-        assert float(ensemble.widening) == pytest.approx(expected, abs=0.15)
+        assert float(ensemble.widening[0]) == pytest.approx(expected, abs=0.15)
 
 
 def test_training_stops_when_the_held_out_loss_no_longer_falls():
@@ -207,3 +208,61 @@ def test_every_parameter_is_trained(factorization):
     for name, parameter in run.model.named_parameters():
         assert parameter.grad is not None, name
         assert (parameter.grad != 0).any(), name
+
+
+def test_bins_are_the_shares_of_quantile_intervals_that_a_value_has_passed():
+    rows = torch.arange(101.0, dtype=torch.double)[:, None].expand(101, 2)
+    columns, _ = encoded({"a": np.arange(101.0), "b": np.arange(101.0)})
+    encoding = Encoding(rows, [0, 0], columns.head(3))
+    x, observed = encoding.of_rows(rows[[0, 15, 100]])
+    bins = encoding.bins(x, observed).view(3, 2, 10)
+    assert torch.allclose(bins[0, 0], torch.zeros(10).double())
+    assert torch.allclose(bins[1, 0], torch.tensor([1.0, 0.5] + 8 * [0.0]).double())
+    assert torch.allclose(bins[2, 0], torch.ones(10).double())
+    assert not encoding.bins(x, torch.zeros_like(observed)).any()
+
+
+def test_wide_tables_and_categories_have_no_bins():
+    rows = torch.randn(20, 41, generator=generator()).double()
+    columns, few = encoded({"up": np.array(["x", "y"] * 10, dtype=object), "a": np.arange(20.0)})
+    assert Encoding(rows, [0] * 41, encoded({"a": np.arange(9.0)})[0].head(3)).bin_dims == 0
+    encoding = Encoding(few, [len(column.classes) for column in columns.variables], columns.head(3))
+    assert encoding.bins(*encoding.of_rows(few)).shape == (20, 10)
+
+
+def test_half_of_the_training_masks_lack_few_variables():
+    law = MostlyKnown(20)
+    masks = law.training_masks(4000, generator())
+    lacking = (~masks.evidence).sum(1)
+    assert int(lacking.min()) >= 1
+    share = float((lacking <= 6).double().mean())
+    assert share == pytest.approx(0.5 + 0.5 * 6 / 20, abs=0.03)
+    assert torch.allclose(masks.weights.sum(1), torch.ones(4000))
+    assert not masks.weights[masks.evidence].any()
+    assert law.meets_all(False)
+
+
+def test_members_that_disagree_are_narrowed():
+    columns, rows = encoded({"a": np.random.default_rng(0).normal(size=3000), "b": np.ones(3000)})
+    head = columns.head(6).double()
+    held = [torch.arange(1500), torch.arange(1500, 3000)]
+    found = []
+    for gap in (0.0, 0.5):
+        members = members_of(columns, rows, head)
+        torch.nn.init.zeros_(members.last.weight)
+        members.joint.mean[0], members.joint.mean[1] = -gap, gap
+        ensemble = Ensemble(members, head)
+        calibrate(ensemble, rows, held, 0)
+        found.append(float(ensemble.widening[0]))
+    own = (1 + 0.5**2) ** 0.5  # a member that is off by the gap is widened for it
+    narrowing = (1 - 2 * 0.5**2 / own**2) ** 0.5
+    assert found[0] == pytest.approx(1, abs=0.1)
+    assert found[1] == pytest.approx(own * narrowing, abs=0.15)
+
+
+def test_steps_of_wide_tables_take_fewer_rows():
+    assert SETTINGS.rows_each() == SETTINGS.rows_each(40) == 16
+    wide = training.ImputerSettings(**(SETTINGS.__dict__ | {"batch_size": 200}))
+    assert wide.rows_each(40) == 100
+    assert wide.rows_each(80) == 50
+    assert wide.rows_each(4000) == 16
