@@ -58,10 +58,7 @@ class OperatorChoice:
             known = inspect.signature(self.task.expert).parameters
             for name in ("cooperative", "changes_mind"):
                 if getattr(self.kind, name, False) and name not in known:
-                    raise ValueError(
-                        f"operator.{name}=true needs an expert with an intent; task={self.task.name} has none, "
-                        "task=kitchen-intent has one"
-                    )
+                    raise ValueError(f"operator.{name}=true: the expert of task={self.task.name} has no such manner")
 
     def __call__(self, environments: Sequence[Environment]) -> Operator:
         """The operator of environments that are stepped together."""

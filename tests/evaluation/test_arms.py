@@ -246,7 +246,7 @@ def test_operators_that_a_task_cannot_have_are_refused_before_anything_is_rolled
         (
             "expert",
             {"cooperative": True},
-            "operator.cooperative=true needs an expert with an intent; task=fork has none",
+            "operator.cooperative=true: the expert of task=fork has no such manner",
         ),
         ("replay", {}, "task=fork has no held-out recordings: give operator.path=FILE"),
     ):
