@@ -56,6 +56,11 @@ class Belief(nn.Module):
         """(B, K): the belief at the start of an episode, before any command."""
         return _tempered(heard.prior, float(self.temperature))
 
+    def possible(self, log_prior: Floats) -> NDArray[np.bool_]:
+        """(B, K): the classes that may be believed; all of them where none may."""
+        found = _tempered(log_prior, float(self.temperature)) > IMPOSSIBLE
+        return found | ~found.any(-1, keepdims=True)
+
     def update(self, before: Floats, heard: Heard) -> Floats:
         """(B, K): the belief after this step; rows of `before` sum to one."""
         return _update(before, heard, float(self.change), float(self.tempering), float(self.temperature))

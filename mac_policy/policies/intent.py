@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mac_policy.core.frame import Frame
 from mac_policy.core.heads.discrete import CategoricalConditional
-from mac_policy.policies import inputs
+from mac_policy.policies import inputs, quick_trunk
 from mac_policy.policies.belief import Heard
 from mac_policy.policies.following import density
 from mac_policy.policies.state import PolicyState
@@ -40,15 +40,21 @@ def infer(
         values, known = policy._evidence(held, len(seen), said)
         context = policy.normalizer.observations(seen).flatten(1)
         frame = policy.variables.frame(seen[:, -1])
-        heard = [hear(policy, label, values, known, context, frame) for label in range(len(policy.variables.labels))]
+        heard = [
+            None if (said[:, label] >= 0).all() else hear(policy, label, values, known, context, frame)
+            for label in range(len(policy.variables.labels))
+        ]
     found = []
     for label, (rule, now) in enumerate(zip(policy.belief_rules, heard, strict=True)):
+        told = said[:, label]
+        sure = np.eye(len(policy.variables.labels[label].classes))[np.maximum(told, 0)]
+        if now is None:
+            found.append(sure)
+            continue
         before = rule.start(now)
         if state.beliefs:
             before = np.where(state.fresh[:, None], before, state.beliefs[label])
-        after, told = rule.update(before, now), said[:, label]
-        sure = np.eye(after.shape[1])[np.maximum(told, 0)]
-        found.append(np.where((told >= 0)[:, None], sure, after))
+        found.append(np.where((told >= 0)[:, None], sure, rule.update(before, now)))
     return tuple(found)
 
 
@@ -97,6 +103,9 @@ def hear(policy: MAC, label: int, values: Tensor, known: Tensor, context: Tensor
     labels[:, : policy.variables.chunk] = False
     labels[:, column] = False
     encoded = model.network.encode(context)
+    if policy._is_quick(n) and encoded is not None and quick_trunk.suits(model.network):
+        reader = quick_trunk.Query(model.network, encoded, policy.variables.chunk)
+        return _hear_one(policy, reader, label, values, labels, commanded, frame)
     nothing = model.asking.at_once(labels, policy.factorization, None)
     shown = torch.where(labels, values, torch.zeros_like(values))
     params = model.network(model.head.features(shown), nothing, encoded, None)[:, column, :number]
@@ -111,3 +120,28 @@ def hear(policy: MAC, label: int, values: Tensor, known: Tensor, context: Tensor
         frames = None if frame is None else frame.repeat(number)
         command = density(policy, x, query=query, given=given, encoded=each, frame=frames).view(n, number)
     return Heard(prior.double().cpu().numpy(), command.double().cpu().numpy())
+
+
+def _hear_one(
+    policy: MAC,
+    reader: quick_trunk.Query,
+    label: int,
+    values: Tensor,
+    labels: Tensor,
+    commanded: Tensor,
+    frame: Frame | None,
+) -> Heard:
+    """The quick form of `hear` for one row; a class that will not be believed is not heard."""
+    x, column = values[0].numpy(), policy.variables.chunk + label
+    number = len(policy.variables.labels[label].classes)
+    quick_trunk.see_given(reader, x.tolist(), labels[0].tolist())
+    logits = reader.params(column)[:number]
+    dims = [dim for dim in policy.variables.action_order[: policy.action_dim] if commanded[0, dim]]
+    prior = (logits - quick_trunk.log_sum(logits)).astype(np.float64)[None]
+    command = np.zeros((1, number))
+    if dims:
+        classes = policy.belief_rules[label].possible(prior)[0].nonzero()[0]
+        densities = quick_trunk.Densities(policy.mixture, policy.widened, frame)
+        each = reader.params_for_classes(column, classes, dims, x)
+        command[0, classes] = sum(densities(params, dim, float(x[dim])) for params, dim in zip(each, dims, strict=True))
+    return Heard(prior, command)

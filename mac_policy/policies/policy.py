@@ -231,6 +231,25 @@ class Policy(nn.Module, ABC):
         action = self._merge(self.variables.actions(observations[:, -1], plan[:, 0]), held)
         return action[0] if single else action
 
+    def belief(
+        self,
+        obs: ArrayLike,
+        command: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        *,
+        labels: Any = None,
+        state: PolicyState | None = None,
+    ) -> dict[str, NDArray[np.float64]]:
+        """{label: (B, K)}: what a policy that infers its labels believes of their classes, given the observation, the
+        command, and what came before it (`state`, as `step` returns it). (K,) for a single observation."""
+        observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
+        state = self.initial_state(len(observations)) if state is None else state
+        if observations.ndim == 2:
+            observations = self._remember(state, observations)
+        held = inputs.commanded(command, mask, len(observations), self.spaces.action)
+        beliefs = self.infer(state, observations, held, label_codes(self.labels, labels, len(observations)))
+        return {label.name: found[0] if single else found for label, found in zip(self.labels, beliefs, strict=False)}
+
     def initial_state(self, n: int) -> PolicyState:
         """The state of n rows at the start of their episodes."""
         s = self.settings

@@ -104,6 +104,22 @@ class Query:
         found += self.weights.offset[variable]
         return found
 
+    def params_for_classes(self, label: int, classes: NDArray[np.int64], dims: list[int], x: Array) -> list[Array]:
+        """For each of `dims`, one after another, the (K, P) parameters of its conditional given each of K classes of a
+        label and the values x (N,) of the dims before it: all in one pass."""
+        weights = self.weights
+        first, number = self.sum + weights.features[label, classes] + weights.bits[label], len(classes)
+        before = np.zeros((len(dims), len(self.sum)), np.float32)
+        for i, dim in enumerate(dims[:-1]):
+            before[i + 1] = before[i] + x[dim] * weights.values[dim] + weights.bits[dim]
+        hidden = np.maximum(first + before[:, None], 0.0).reshape(len(dims) * number, -1)
+        for weight, bias in weights.hidden:
+            hidden = hidden @ weight.T
+            hidden += bias
+            np.maximum(hidden, 0.0, out=hidden)
+        each = hidden.reshape(len(dims), number, -1)
+        return [part @ weights.output[dim].T + weights.offset[dim] for part, dim in zip(each, dims, strict=True)]
+
 
 def fill_one(
     reader: Reader,
@@ -146,32 +162,51 @@ def log_density_one(
     reader: Reader, head: GaussianMixture, widened: Widened, x: Array, dims: list[int], frame: Frame | None
 ) -> float:
     """log p of the values x (N,) of `dims`, one after another, given what the reader has seen, and shows them to it."""
-    spread, total = as_array(head.spread), 0.0
-    narrow, wide, logit = (as_array(part) for part in (widened.log_narrow, widened.log_wide, widened.logit_share))
-    places = None if frame is None else (as_array(frame.scale), as_array(frame.shift[0]))
+    densities, total = Densities(head, widened, frame), 0.0
     for dim in dims:
-        logits, means, log_stds = mixture(reader.params(dim), spread, head)
-        if places is not None:
-            means = places[0][dim] * means + places[1][dim]
-        distance = 0.5 * (x[dim] - means) ** 2
-        inner = logits - log_stds
-        parts = [
-            inner - np.logaddexp(0.0, sign * logit[dim]) - factor - distance * np.exp(-2.0 * (log_stds + factor))
-            for sign, factor in ((1.0, narrow[dim]), (-1.0, wide[dim]))
-        ]
-        total += float(np.logaddexp.reduce(np.concatenate(parts)) - np.logaddexp.reduce(logits)) - HALF_LOG_2PI
+        total += float(densities(reader.params(dim), dim, x[dim]))
         reader.see(dim, float(x[dim]))
     return total
 
 
+class Densities:
+    """Densities of one row's actions by the honest model, from the parameters of their conditionals."""
+
+    def __init__(self, head: GaussianMixture, widened: Widened, frame: Frame | None) -> None:
+        self.head, self.spread = head, as_array(head.spread)
+        self.widened = [as_array(part) for part in (widened.log_narrow, widened.log_wide, widened.logit_share)]
+        self.places = None if frame is None else (as_array(frame.scale), as_array(frame.shift[0]))
+
+    def __call__(self, params: Array, dim: int, x: float) -> Array:
+        """log p(x) (...) of conditionals (..., P) of one dim."""
+        logits, means, log_stds = mixture(params, self.spread, self.head)
+        if self.places is not None:
+            means = self.places[0][dim] * means + self.places[1][dim]
+        narrow, wide, logit = (part[dim] for part in self.widened)
+        distance = 0.5 * (x - means) ** 2
+        inner = logits - log_stds
+        parts = [
+            inner - np.logaddexp(0.0, sign * logit) - factor - distance * np.exp(-2.0 * (log_stds + factor))
+            for sign, factor in ((1.0, narrow), (-1.0, wide))
+        ]
+        return log_sum(np.concatenate(parts, -1)) - log_sum(logits) - HALF_LOG_2PI
+
+
+def log_sum(logs: Array) -> Array:
+    """log of the sum of exponentials over the last axis."""
+    top = logs.max(-1, keepdims=True)
+    found: Array = np.log(np.exp(logs - top).sum(-1)) + top[..., 0]
+    return found
+
+
 def mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array, Array, Array]:
-    """Logits, means and log standard deviations, each (K,), as GaussianMixture reads its parameters."""
+    """Logits, means and log standard deviations, each (..., K), as GaussianMixture reads its parameters."""
     k = head.num_components
     low, high = head.min_log_std, MAX_LOG_STD
-    raw = params[2 * k :] + head.start
+    raw = params[..., 2 * k :] + head.start
     floored = low + np.logaddexp(0.0, raw - low)
     log_stds = high - np.logaddexp(0.0, high - floored)
-    return params[:k], params[k : 2 * k] + spread, np.maximum(log_stds, low)
+    return params[..., :k], params[..., k : 2 * k] + spread, np.maximum(log_stds, low)
 
 
 def pick(logits: Array, means: Array, log_stds: Array, how: How, kick: Array | None) -> float:

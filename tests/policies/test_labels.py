@@ -362,3 +362,32 @@ def test_labels_of_data_that_do_not_fit(labels, message, tmp_path):
 
     with pytest.raises(ValueError, match=message):
         used()
+
+
+def test_the_belief_is_that_of_the_next_step(toy):
+    policy, _ = toy
+    seen, command, mask = np.zeros((2, 2)), [0.0, 0.6], [False, True]
+    _, state = policy.step(seen, None, command, mask)
+    _, after = policy.step(seen, state, command, mask)
+    np.testing.assert_array_equal(policy.belief(seen, command, mask)["task"], state.beliefs[0])
+    np.testing.assert_array_equal(policy.belief(seen, command, mask, state=state)["task"], after.beliefs[0])
+    np.testing.assert_allclose(policy.belief(seen[0], command, mask)["task"], state.beliefs[0][0], atol=1e-6)
+    assert make("mac").belief(np.zeros(OBSERVATION)) == {}
+
+
+@pytest.mark.parametrize("settings", [{}, {"horizon": 2}, {"representation": "absolute"}], ids=str)
+@pytest.mark.parametrize("dims", [(), (1,), (0, 2), (0, 1, 2)], ids=str)
+def test_the_quick_form_hears_the_same(settings, dims, monkeypatch):
+    policy = roughened("mac", **settings)
+    policy.widened.log_wide.fill_(0.7)
+    policy.widened.logit_share.fill_(0.4)
+    random = np.random.default_rng(2)
+    seen, action = random.normal(2.0, 1.0, OBSERVATION), random.uniform(0.0, 0.5, ACTION)
+    command = (action, np.isin(np.arange(ACTION), dims)) if dims else (None, None)
+    for labels in (None, {"side": "right"}):
+        quick = policy.belief(seen, *command, labels=labels)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(policy), "_is_quick", lambda self, rows: False)
+            general = policy.belief(seen, *command, labels=labels)
+        for name in ("task", "side"):
+            np.testing.assert_allclose(quick[name], general[name], atol=1e-5)
