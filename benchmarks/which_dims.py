@@ -2,7 +2,7 @@
 
     python benchmarks/which_dims.py --task kitchen-intent --arm operator+mac --episodes 10 --greedy 4
 
-The matrix has single dims on its diagonal. The search adds at each step the dim with the highest mean reward. It selects
+The matrix has single dims on its diagonal. The search adds at each step the dim with the highest reward. It selects
 on the episodes from --seed on; its sets are rolled out again from --fresh-seed on, where their means are not biased by
 the selection. Writes a table, results.json and pairs.png to --out; an interrupted run resumes.
 """
@@ -108,7 +108,7 @@ def main() -> None:
     best = [(dims, reward(options, dims, options.fresh_seed)) for dims in greedy(options, count)]
     title = f"{task.name}: which dims should be held? {options.arm}"
     facts = [
-        f"{options.episodes} episodes for each of the training seeds {options.training_seeds}; selected on the episodes "
+        f"{options.episodes} episodes for each of the training seeds {options.training_seeds}; chosen on the episodes "
         f"from seed {options.seed} on, measured from seed {options.fresh_seed} on."
     ]
     found = tables(task, matrix, best)
