@@ -10,30 +10,34 @@ import math
 import torch
 from torch import Tensor
 
+from mac_policy.rows.imputer.linear import Belief
 from mac_policy.rows.imputer.members import Ensemble, mixture_params, widened
 
 
 class Walk:
     """Rows (M, B) of each member, whose variables become known one after another.
 
-    x: values (M, B, N) in encoded units, read at `evidence` (M, B, N).
+    dims, seen (M, B, D): the dimensions that are read and which of them are known; belief: of the joint Gaussians.
     """
 
-    def __init__(self, ensemble: Ensemble, x: Tensor, evidence: Tensor) -> None:
+    def __init__(self, ensemble: Ensemble, dims: Tensor, seen: Tensor, belief: Belief) -> None:
         self.ensemble, self.members, self.head = ensemble, ensemble.members, ensemble.members.encoding.head
+        self.dims, self.seen, self.belief = dims, seen, belief
         self.sizes = torch.tensor(self.members.encoding.classes)
-        self.dims, self.seen = self.members.encoding(self.head.features(torch.where(evidence, x, 0.0)), evidence)
-        self.belief = self.members.joint.belief(self.dims, self.seen)
-        shape = (self.members.count, -1, self.members.num_variables, self.members.num_outputs)
-        self.weight = self.members.last.weight.unflatten(-1, shape[2:]).transpose(1, 2)  # (M, N, W, P)
-        self.bias = self.members.last.bias.unflatten(-1, shape[2:])  # (M, N, P)
+        shape = (self.members.num_variables, self.members.num_outputs)
+        self.weight = self.members.last.weight.unflatten(-1, shape).transpose(1, 2)  # (M, N, W, P)
+        self.bias = self.members.last.bias.unflatten(-1, shape)  # (M, N, P)
+
+    @staticmethod
+    def begin(ensemble: Ensemble, x: Tensor, evidence: Tensor) -> Walk:
+        """Given the encoded values x (M, B, N) at `evidence` (M, B, N)."""
+        encoding = ensemble.members.encoding
+        dims, seen = encoding(encoding.head.features(torch.where(evidence, x, 0.0)), evidence)
+        return Walk(ensemble, dims, seen, ensemble.members.joint.belief(dims, seen))
 
     def first(self, rows: int) -> Walk:
-        """The first rows of each member: a view, which the walk goes on with."""
-        part = object.__new__(Walk)
-        part.__dict__ |= self.__dict__
-        part.dims, part.seen, part.belief = self.dims[:, :rows], self.seen[:, :rows], self.belief.first(rows)
-        return part
+        """The first rows of each member: a view."""
+        return Walk(self.ensemble, self.dims[:, :rows], self.seen[:, :rows], self.belief.first(rows))
 
     def params(self, variables: Tensor) -> Tensor:
         """The numbers (M, B, P) from which `head` makes the calibrated conditional of a variable (M, B) of each row."""
@@ -94,29 +98,34 @@ def drawn(ensemble: Ensemble, x: Tensor, ranks: Tensor, generator: torch.Generat
     Each row is drawn by one member, chosen at random. Rows with many variables to draw come first, so that the others
     leave the walk when they are done.
     """
-    rows, none = ranks.shape
-    lengths = ((ranks >= 0) & (ranks < none)).sum(1)
-    shuffled = torch.randperm(rows, generator=generator)
-    order = shuffled[lengths[shuffled].argsort(descending=True, stable=True)]
-    count = ensemble.members.count
-    dealt = torch.nn.functional.pad(order, (0, -rows % count), value=-1).view(-1, count).T  # (M, B), -1 = no row
-    lengths = torch.where(dealt < 0, 0, lengths[dealt])
-    values, path = x[dealt].clone(), ranks[dealt].argsort(-1)  # of the known variables first
-    given = (ranks < 0)[dealt]
-    path = path.gather(-1, (given.sum(-1, keepdim=True) + torch.arange(none)).clamp(max=none - 1))
-    walk = Walk(ensemble, values, given)
+    given, asked = ranks < 0, (ranks >= 0) & (ranks < ranks.shape[1])
+    rows = dealt(asked.sum(1), ensemble.members.count, generator)
+    lengths = torch.where(rows < 0, 0, asked.sum(1)[rows])
+    values, path = x[rows], ranks.masked_fill(given, ranks.shape[1]).argsort(1)[rows]  # of the queried variables first
+    walk = Walk.begin(ensemble, values, given[rows])
     for step in range(int(lengths.max())):
-        active = int((lengths > step).any(0).sum())
-        walk = walk.first(active)
-        variables, where = path[:, :active, step], lengths[:, :active] > step
+        where = lengths[:, : int((lengths > step).any(0).sum())] > step
+        walk = walk.first(where.shape[1])
+        variables, here = path[:, : where.shape[1], step], values[:, : where.shape[1]]
         found = walk.head(walk.params(variables), variables, generator).sample(generator=generator).to(values.dtype)
-        here = values[:, :active]
-        kept = here.gather(-1, variables[..., None])[..., 0]
-        here.scatter_(-1, variables[..., None], torch.where(where, found, kept)[..., None])
+        at = variables[..., None]
+        here.scatter_(-1, at, torch.where(where[..., None], found[..., None], here.gather(-1, at)))
         walk.learn(variables, found, where)
     out = x.clone()
-    out[dealt[dealt >= 0]] = values[dealt >= 0]
+    out[rows[rows >= 0]] = values[rows >= 0]
     return out
+
+
+def dealt(lengths: Tensor, members: int, generator: torch.Generator | None) -> Tensor:
+    """Rows with these numbers of steps (R,), dealt to the members at random, the longest first: (M, B), -1 for no row.
+
+    >>> from mac_policy.rows.imputer.walks import dealt
+    >>> dealt(torch.tensor([1, 3, 2]), 2, None).tolist()
+    [[1, 0], [2, -1]]
+    """
+    shuffled = torch.randperm(len(lengths), generator=generator)
+    order = shuffled[lengths[shuffled].argsort(descending=True, stable=True)]
+    return torch.nn.functional.pad(order, (0, -len(lengths) % members), value=-1).view(-1, members).T
 
 
 @torch.no_grad()
@@ -124,7 +133,7 @@ def log_density(ensemble: Ensemble, x: Tensor, observed: Tensor, order: Tensor) 
     """log p(x_observed) (R,) along an order (N,) of the variables, by the mixture of all members at each step."""
     count, rows = ensemble.members.count, len(x)
     values, nothing = x.expand(count, *x.shape), torch.zeros(count, *x.shape, dtype=torch.bool)
-    walk, total = Walk(ensemble, values, nothing), x.new_zeros(rows)
+    walk, total = Walk.begin(ensemble, values, nothing), x.new_zeros(rows)
     for variable in order.tolist():
         variables = torch.full((count, rows), variable)
         where = observed[:, variable].expand(count, rows)

@@ -69,7 +69,7 @@ def test_a_walk_answers_as_the_ensemble_for_all_evidence_on_the_way(parts):
     ensemble, model, x = parts
     n = x.shape[1]
     nothing = torch.zeros(MEMBERS, *x.shape, dtype=torch.bool)
-    walk, known = Walk(ensemble, x.expand(MEMBERS, *x.shape), nothing), nothing[0].clone()
+    walk, known = Walk.begin(ensemble, x.expand(MEMBERS, *x.shape), nothing), nothing[0].clone()
     orders = torch.rand(x.shape, generator=generator()).argsort(1)  # of each row its own
     for step in range(n):
         variables = orders[:, step].expand(MEMBERS, -1)
