@@ -70,7 +70,7 @@ class Scripted(Person):
     intent, what is wanted."""
 
     name: ClassVar[str] = "expert"
-    description: ClassVar[str] = "the scripted expert with an intent of its own that no policy is told"
+    description: ClassVar[str] = "the scripted expert with an intent of its own"
     needs: ClassVar[Sequence[str]] = ("expert",)
     acts_alone: ClassVar[bool] = True
     says: ClassVar[bool] = True

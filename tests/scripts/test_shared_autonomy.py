@@ -67,7 +67,7 @@ def test_results_say_what_was_measured_and_how(first):
 def test_a_person_reads_the_operator_the_data_and_the_table(first):
     out, path, _ = first
     for words in (
-        "Operator: the scripted expert with an intent of its own that no policy is told; it holds dims [0].",
+        "Operator: the scripted expert with an intent of its own; it holds dims [0].",
         "scripted demonstrations, NOT human",
         "operator+mac-blind",
         "operator+mac - operator+bc",
