@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.common.checks import check_choice, check_list, check_mapping, nearest_hint
+from mac_policy.common.checks import check_choice, check_list, nearest_hint
 from mac_policy.common.settings import from_mapping
 from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed
 from mac_policy.rows.columns.cells import Cells, Class, Name
@@ -55,7 +55,9 @@ class Columns:
         (and for floating-point columns of whole numbers, unless `find_integers` is False), otherwise 'real'.
         """
         cells = read_table(table, check_names(names))
-        declared: Mapping[Any, Any] = check_mapping("kinds", kinds or {})
+        declared = kinds or {}
+        if not isinstance(declared, Mapping):
+            raise ValueError(f"kinds must be a mapping from columns to kinds, such as {{'age': 'integer'}}, got {kinds!r}")
         if names is not None and list(names) != (own := [each.name for each in cells]):
             raise ValueError(f"names are those of an array's columns; the columns of this table are named {own}")
         for name in declared:
