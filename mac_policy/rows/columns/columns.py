@@ -57,7 +57,9 @@ class Columns:
         cells = read_table(table, check_names(names))
         declared = kinds or {}
         if not isinstance(declared, Mapping):
-            raise ValueError(f"kinds must be a mapping from columns to kinds, such as {{'age': 'integer'}}, got {kinds!r}")
+            raise ValueError(
+                f"kinds must be a mapping from columns to kinds, such as {{'age': 'integer'}}, got {kinds!r}"
+            )
         if names is not None and list(names) != (own := [each.name for each in cells]):
             raise ValueError(f"names are those of an array's columns; the columns of this table are named {own}")
         for name in declared:
