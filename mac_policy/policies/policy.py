@@ -36,7 +36,9 @@ class Request(NamedTuple):
     """(B, act): the normalised actions of the previous step; NaN in rows without one."""
 
     def rows(self, chosen: Tensor) -> Request:
-        noise, previous = (None if part is None else part[chosen] for part in (self.noise, self.previous))
+        noise, previous = (
+            None if part is None else part[chosen.to(part.device)] for part in (self.noise, self.previous)
+        )
         return self._replace(noise=noise, previous=previous)
 
 
@@ -295,40 +297,36 @@ class Policy(nn.Module, ABC):
         previous = self._previous(state, observations)
         noise = self.hold_noise(state, generator)
 
-        def request(rows: NDArray[np.bool_]) -> Request:
-            some = torch.from_numpy(rows)
-            return Request(
-                deterministic,
-                temperature,
-                generator,
-                None if noise is None else noise[some],
-                None if previous is None else previous[some.to(previous.device)],
-            )
-
+        request = Request(deterministic, temperature, generator, noise, previous)
         assumed, beliefs = self._assume(state, history, held, labels, generator)
         due = state.fresh | (state.age >= self.settings.execute)
         if assumed is not None and state.assumed is not None:
             due = due | (assumed != state.assumed).any(1)
-        plan = state.plan.copy()
-        if held is not None:
-            commanded = held.mask.any(1) & ~due
+        plan = state.plan
+        if held is not None and not due.all():
+            plan, commanded = state.plan.copy(), held.mask.any(1) & ~due
             if self.follows_plans and commanded.any():
                 present, agrees = self.follow(
                     history[commanded],
                     held.rows(commanded),
                     self._ahead(state, commanded),
-                    request(commanded),
+                    request.rows(torch.from_numpy(commanded)),
                     *([] if assumed is None else [assumed[commanded]]),
                 )
                 plan[np.flatnonzero(commanded)[agrees], state.age[commanded][agrees]] = present[agrees]
                 commanded[commanded] = ~agrees
             due = due | commanded
         age = np.where(due, 0, state.age)
-        if due.any():
-            some = None if held is None else held.rows(due)
-            plan[due] = self._plan(history[due], some, request(due), None if assumed is None else assumed[due])
-        action = self._merge(self.variables.actions(observations, plan[np.arange(n), age]), held)
-        plan[np.arange(n), age] = self.variables.targets(observations, action)
+        if due.all():
+            plan = self._plan(history, held, request, assumed)
+        else:
+            plan = plan.copy()
+            if due.any():
+                some, of_some = None if held is None else held.rows(due), request.rows(torch.from_numpy(due))
+                plan[due] = self._plan(history[due], some, of_some, None if assumed is None else assumed[due])
+        variables, rows = self.variables, np.arange(n)
+        action = self._merge(variables.actions(observations, plan[rows, age]), held)
+        plan[rows, age] = variables.targets(observations, action)
         after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise, beliefs, assumed)
         return (action[0] if single else action), after
 
@@ -413,7 +411,8 @@ class Policy(nn.Module, ABC):
     ) -> tuple[NDArray[np.int64] | None, tuple[NDArray[np.float64], ...]]:
         """What is assumed of each label (b, L), and the beliefs about those that are inferred."""
         if not self.labels:
-            label_codes((), labels, len(observations))
+            if labels is not None:
+                label_codes((), labels, len(observations))
             return None, ()
         said = label_codes(self.labels, labels, len(observations))
         beliefs = self.infer(state, observations, held, said)
@@ -457,17 +456,18 @@ class Policy(nn.Module, ABC):
         self, held: inputs.Commanded | None, n: int, assumed: NDArray[np.int64] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Normalised values (n, variables) of what is commanded and assumed, and where (n, variables)."""
-        seen = np.zeros((n, len(self.variables)), bool)
-        evidence = np.zeros((n, len(self.variables)), np.float32)
+        variables, device = self.variables, self.device
+        seen = np.zeros((n, len(variables)), bool)
+        evidence = np.zeros((n, len(variables)), np.float32)
         if held is not None:
             first = slice(0, self.action_dim)
-            mean, std = (part[first].cpu().numpy() for part in (self.variables.mean, self.variables.std))
+            mean, std = (part[first].cpu().numpy() for part in (variables.mean, variables.std))
             seen[:, first] = held.mask
             np.copyto(evidence[:, first], (held.command - mean) / std, where=held.mask, casting="unsafe")
-        if self.variables.labels and assumed is not None:
-            seen[:, self.variables.chunk :] = assumed >= 0
-            evidence[:, self.variables.chunk :] = np.maximum(assumed, 0)
-        return torch.from_numpy(evidence).to(self.device), torch.from_numpy(seen).to(self.device)
+        if variables.labels and assumed is not None:
+            seen[:, variables.chunk :] = assumed >= 0
+            evidence[:, variables.chunk :] = np.maximum(assumed, 0)
+        return torch.from_numpy(evidence).to(device), torch.from_numpy(seen).to(device)
 
     def _merge(self, filled: NDArray[Any], held: inputs.Commanded | None) -> NDArray[Any]:
         space = self.spaces.action

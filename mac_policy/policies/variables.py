@@ -221,6 +221,8 @@ class Variables(nn.Module):
     def bounds(self) -> tuple[Tensor, Tensor]:
         """Bounds (N,) of normalised values: the action space's, or of a later target the demonstrated range's."""
         low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
+        if not self.labels:
+            return low, high
         last = low.new_tensor([len(label.classes) - 1.0 for label in self.labels])
         return torch.cat([low, torch.zeros_like(last)]), torch.cat([high, last])
 
