@@ -105,15 +105,16 @@ def _densities_one(
     policy: MAC, x: Tensor, commanded: Tensor, said: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
 ) -> tuple[Tensor, Tensor]:
     """The quick form for one row."""
-    honest, found = cast(TrunkQuery, policy.honest.network), []
+    honest, sums = cast(TrunkQuery, policy.honest.network), []
     dims = [dim for dim in policy.variables.action_order[: policy.action_dim] if commanded[0, dim]]
     encoded = honest.trunk(context)
     for given in (said, said | planned):
         reader = quick_trunk.Query(honest, encoded, policy.variables.chunk)
         quick_trunk.see_given(reader, x[0].tolist(), given[0].tolist())
-        density = quick_trunk.log_density_one(reader, policy.mixture, policy.widened, x[0].numpy(), dims, frame)
-        found.append(torch.tensor([density]))
-    return found[0], found[1]
+        sums.append(reader.sum)
+    densities = quick_trunk.Densities(policy.mixture, policy.widened, frame)
+    without, following = densities.along(reader, np.stack(sums), dims, x[0].numpy())
+    return torch.tensor([without]), torch.tensor([following])
 
 
 def _tests(without: Tensor, following: Tensor, commanded: Tensor) -> tuple[Tensor, Tensor]:

@@ -142,6 +142,5 @@ def _hear_one(
     if dims:
         classes = policy.belief_rules[label].possible(prior)[0].nonzero()[0]
         densities = quick_trunk.Densities(policy.mixture, policy.widened, frame)
-        each = reader.params_for_classes(column, classes, dims, x)
-        command[0, classes] = sum(densities(params, dim, float(x[dim])) for params, dim in zip(each, dims, strict=True))
+        command[0, classes] = densities.along(reader, reader.with_class(column, classes), dims, x)
     return Heard(prior, command)

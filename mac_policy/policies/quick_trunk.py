@@ -24,6 +24,8 @@ from mac_policy.policies.decoding import How, Path
 
 Array = NDArray[np.float32]
 SQRT_HALF = math.sqrt(0.5)
+ALONE = 2**18
+"""Multiplications up to which OpenBLAS uses one thread."""
 W = TypeVar("W")
 
 
@@ -104,20 +106,23 @@ class Query:
         found += self.weights.offset[variable]
         return found
 
-    def params_for_classes(self, label: int, classes: NDArray[np.int64], dims: list[int], x: Array) -> list[Array]:
-        """For each of `dims`, one after another, the (K, P) parameters of its conditional given each of K classes of a
-        label and the values x (N,) of the dims before it: all in one pass."""
-        weights = self.weights
-        first, number = self.sum + weights.features[label, classes] + weights.bits[label], len(classes)
-        before = np.zeros((len(dims), len(self.sum)), np.float32)
+    def with_class(self, label: int, classes: NDArray[np.int64]) -> Array:
+        """(K, W): `sum` with each of K classes of a label added to the evidence."""
+        found: Array = self.sum + self.weights.features[label, classes] + self.weights.bits[label]
+        return found
+
+    def params_along(self, sums: Array, dims: list[int], x: Array) -> list[Array]:
+        """For each of `dims`, one after another, the (K, P) parameters of its conditional given the values x (N,) of
+        the dims before it, and the evidence of each of `sums` (K, W): all in one pass."""
+        weights, before = self.weights, np.zeros((len(dims), 1, sums.shape[1]), np.float32)
         for i, dim in enumerate(dims[:-1]):
             before[i + 1] = before[i] + x[dim] * weights.values[dim] + weights.bits[dim]
-        hidden = np.maximum(first + before[:, None], 0.0).reshape(len(dims) * number, -1)
+        hidden = np.maximum(before + sums, 0.0).reshape(-1, sums.shape[1])
         for weight, bias in weights.hidden:
-            hidden = hidden @ weight.T
+            hidden = product(hidden, weight)
             hidden += bias
             np.maximum(hidden, 0.0, out=hidden)
-        each = hidden.reshape(len(dims), number, -1)
+        each = hidden.reshape(len(dims), len(sums), -1)
         return [part @ weights.output[dim].T + weights.offset[dim] for part, dim in zip(each, dims, strict=True)]
 
 
@@ -158,17 +163,6 @@ def see_given(reader: Reader, x: list[float], given: list[bool]) -> None:
             reader.see(variable, x[variable])
 
 
-def log_density_one(
-    reader: Reader, head: GaussianMixture, widened: Widened, x: Array, dims: list[int], frame: Frame | None
-) -> float:
-    """log p of the values x (N,) of `dims`, one after another, given what the reader has seen, and shows them to it."""
-    densities, total = Densities(head, widened, frame), 0.0
-    for dim in dims:
-        total += float(densities(reader.params(dim), dim, x[dim]))
-        reader.see(dim, float(x[dim]))
-    return total
-
-
 class Densities:
     """Densities of one row's actions by the honest model, from the parameters of their conditionals."""
 
@@ -176,6 +170,12 @@ class Densities:
         self.head, self.spread = head, as_array(head.spread)
         self.widened = [as_array(part) for part in (widened.log_narrow, widened.log_wide, widened.logit_share)]
         self.places = None if frame is None else (as_array(frame.scale), as_array(frame.shift[0]))
+
+    def along(self, reader: Query, sums: Array, dims: list[int], x: Array) -> Array:
+        """(K,): log p(x[dims]) given the evidence of each of `sums` (K, W)."""
+        each = zip(reader.params_along(sums, dims, x), dims, strict=True)
+        found: Array = np.sum([self(params, dim, float(x[dim])) for params, dim in each], 0)
+        return found
 
     def __call__(self, params: Array, dim: int, x: float) -> Array:
         """log p(x) (...) of conditionals (..., P) of one dim."""
@@ -190,6 +190,16 @@ class Densities:
             for sign, factor in ((1.0, narrow), (-1.0, wide))
         ]
         return log_sum(np.concatenate(parts, -1)) - log_sum(logits) - HALF_LOG_2PI
+
+
+def product(rows: Array, weight: Array) -> Array:
+    """rows @ weight.T, in blocks that a BLAS library computes in the calling thread: for products this small, waiting
+    for other threads costs more than it saves, and milliseconds on a busy machine."""
+    size = max(1, ALONE // weight.size)
+    if len(rows) <= size:
+        found: Array = rows @ weight.T
+        return found
+    return np.concatenate([rows[i : i + size] @ weight.T for i in range(0, len(rows), size)])
 
 
 def log_sum(logs: Array) -> Array:
