@@ -75,7 +75,7 @@ def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(tr
             ("policy=mack",),
             "error: unknown policy 'mack'; allowed are 'all', 'bc', 'ibc', 'mac', .* did you mean 'mac'",
         ),
-        (("preset=slow",), "error: unknown preset 'slow'; allowed are 'few', 'full', 'paper', 'quick'"),
+        (("preset=slow",), "error: unknown preset 'slow'; allowed are 'few', 'full', 'intent', 'paper', 'quick'"),
         (("policy=mac", "mac.decode=modes"), "error: unknown decode 'modes'; allowed are .*did you mean 'mode'"),
         (("seed=abc",), "error: seed must be a whole number of at least 0, got 'abc'"),
         (("seed=1.5",), "error: seed must be a whole number"),

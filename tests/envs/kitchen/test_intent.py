@@ -118,3 +118,15 @@ def test_an_episode_of_any_source_is_labelled_by_its_observations(width):
 def test_ties_are_labelled_by_one_of_the_tasks():
     for order in itertools.permutations((KETTLE, MICROWAVE)):
         assert set(next_tasks(dict.fromkeys(order, 2), 3).tolist()[:2]) <= {TASK_LABEL.code(name) for name in order}
+
+
+@pytest.mark.parametrize(("steps", "done", "known"), [(280, 3, False), (280, 4, True), (200, 3, True)])
+def test_what_was_wanted_when_time_ran_out_is_not_known(steps, done, known, monkeypatch):
+    completions = {name: 40 * (i + 1) for i, name in enumerate(TASK_LABEL.classes[:done])}
+    monkeypatch.setattr("envs.kitchen.intent_task.kitchen_completions", lambda observations: completions)
+    zeros, no = np.zeros(steps, np.float32), np.zeros(steps, bool)
+    episode = Episode(np.zeros((steps + 1, 30), np.float32), np.zeros((steps, 9), np.float32), zeros, no, no)
+    labels = TASK.label_episode(episode)[:, 0]
+    last = 40 * done
+    assert (labels[:last] < done).all()
+    assert set(labels[last:]) == {TASK_LABEL.code(NOTHING) if known else -1}
