@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mac_policy.common.checks import check_choice
+from mac_policy.common.checks import check_choice, check_list
 
 UNSAID = -1
 """The code of a label that nobody has said; no class."""
@@ -29,7 +29,7 @@ class Label:
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", tuple(self.classes))
+        object.__setattr__(self, "classes", tuple(check_list(f"classes of label {self.name!r}", self.classes)))
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"a label's name must be a non-empty string, got {self.name!r}")
         named = all(isinstance(each, str) and each for each in self.classes)
@@ -40,6 +40,7 @@ class Label:
         """The number of a class, by name or number; None is `UNSAID`."""
         if said is None:
             return UNSAID
+        said = said.item() if getattr(said, "ndim", None) == 0 and hasattr(said, "item") else said
         if isinstance(said, (int, np.integer)) and not isinstance(said, bool):
             if not UNSAID <= said < len(self.classes):
                 raise ValueError(
@@ -64,12 +65,16 @@ def label_codes(labels: Sequence[Label], said: Any, rows: int) -> NDArray[np.int
         names = [label.name for label in labels]
         for name, value in said.items():
             column = names.index(check_choice("label", name, names))
-            each = value if isinstance(value, (list, tuple, np.ndarray)) else [value] * rows
+            is_several = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1
+            each = list(value) if is_several else [value] * rows
             if len(each) != rows:
                 raise ValueError(f"label {name!r} has {len(each)} entries for {rows} rows")
             codes[:, column] = [labels[column].code(one) for one in each]
         return codes
-    found = np.asarray(said)
+    try:
+        found = np.asarray(said)
+    except ValueError:  # lists of different lengths
+        found = np.empty(0)
     if found.dtype.kind not in "iu" or found.shape not in ((len(labels),), (rows, len(labels))):
         raise ValueError(
             f"labels must be a mapping from names to classes, or integers ({rows}, {len(labels)}), got {said!r}"

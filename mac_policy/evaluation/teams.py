@@ -92,7 +92,8 @@ class OperatorChoice:
 
 def recording(episode: Episode, labels: Sequence[Label]) -> Recording:
     """An episode as operators play it back."""
-    wishes = () if episode.labels is None else tuple(labels[0].classes[code] for code in episode.labels[:, 0])
+    codes = () if episode.labels is None else episode.labels[:, 0].tolist()
+    wishes = tuple(None if code < 0 else labels[0].classes[code] for code in codes)
     return Recording(episode.observations[:-1], episode.actions, wishes, episode.completed)
 
 

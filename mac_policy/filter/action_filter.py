@@ -29,8 +29,9 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
       of the class that is assumed, -1 for none.
 
     Of a policy with labels a person may say one, `say(task="kettle")` or `reset(options={"labels": {...}})`, or, with
-    a mask at each step, in the action, which then has an entry for each label; -1 stands for a label that is not said,
-    which the policy infers.
+    a mask at each step, in the action, which then has an entry for each label; -1 stands for a label that the action
+    does not say, of which counts what was said before. What nobody has said the policy infers. What was said ends with
+    the episode.
 
     >>> # needs an environment and a policy trained for it
     >>> env = ActionFilter(gymnasium.make("FrankaReach-v0"), "runs/reach/mac-s0", operator_dims=2)  # doctest: +SKIP
@@ -89,6 +90,7 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         observation, info = self.env.reset(seed=seed, options=rest)
         if seed is not None:
             self.completion.filler.seed(seed)
+        self.completion.forget(np.ones(1, bool))
         self.completion.begin(np.ones(1, bool), labels)
         self.completion.observe(np.asarray(observation)[None])
         return observation, info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,13 @@ class Completion:
         self._fallback, self._invalid = np.zeros((2, batch), np.int64)
         self._observations: NDArray[np.float32] | None = None
 
-    def say(self, labels: Any, rows: NDArray[np.bool_] | None = None) -> None:
-        """What a person says of the labels, as `Policy.act` takes it, from now on and in the rows (B,) that are true:
-        all of them by default; ValueError for what is no class."""
-        codes = label_codes(self.filler.policy.labels, labels, self.filler.batch)
-        self._said = codes if rows is None else np.where(rows[:, None], codes, self._said)
+    def say(self, labels: Mapping[str, Any]) -> None:
+        """What a person says of some labels from now on, {name: class, or one for each row}; None takes one back.
+        ValueError for what is no class."""
+        known = self.filler.policy.labels
+        codes = label_codes(known, labels, self.filler.batch)
+        named = np.array([label.name in labels for label in known], bool)
+        self._said = np.where(named, codes, self._said)
 
     def said_at_reset(self, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any] | None]:
         """The checked labels of the options of `reset`, and the options that are the environment's. Without labels of
@@ -78,10 +81,17 @@ class Completion:
         label_codes(self.filler.policy.labels, options["labels"], self.filler.batch)
         return options["labels"], {name: value for name, value in options.items() if name != "labels"} or None
 
+    def forget(self, rows: NDArray[np.bool_]) -> None:
+        """What was said ends with the episodes of the rows (B,) that are true."""
+        self._said = np.where(rows[:, None], UNSAID, self._said)
+
     def begin(self, rows: NDArray[np.bool_], labels: Any = None) -> None:
-        """Begin new episodes in the rows (B,) that are true, with what is said of the labels."""
+        """Begin new episodes in the rows (B,) that are true, with what is said of the labels; None: what was said since
+        the last episode."""
         if rows.any():
-            self.say(labels, rows)
+            if labels is not None:
+                codes = label_codes(self.filler.policy.labels, labels, self.filler.batch)
+                self._said = np.where(rows[:, None], codes, self._said)
             self.filler.reset(rows)
             self._fallback[rows] = self._invalid[rows] = 0
 

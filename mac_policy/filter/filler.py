@@ -18,7 +18,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.checks import check_count, check_positive, is_number
-from mac_policy.common.labels import label_codes
+from mac_policy.common.labels import UNSAID, label_codes
 from mac_policy.filter.commands import Usable, usable_command
 from mac_policy.filter.deadline import Deadline, Late
 from mac_policy.filter.hand_over import HandOver
@@ -42,7 +42,7 @@ class Filled(NamedTuple):
     mask: NDArray[np.bool_]
     """(B, n): the dims in which the operator's command was carried out."""
     beliefs: tuple[NDArray[np.float64], ...] = ()
-    """(B, K) for each label that the policy infers."""
+    """(B, K) for each label that the policy infers; NaN in rows that have not answered in this episode."""
     assumed: NDArray[np.int64] | None = None
     """(B, L): the class of each label that the answer serves, -1 for none; None for a policy without labels."""
 
@@ -151,8 +151,18 @@ class Filler:
         self.counts["calls"] += 1
         self.counts["fallback"] += np.count_nonzero(fallback)
         milliseconds = 1e3 * (time.perf_counter() - began)
-        beliefs, assumed = self._state.beliefs, self._state.assumed
-        return Filled(actions, milliseconds, fallback, usable.invalid, usable.mask, beliefs, assumed)
+        return Filled(actions, milliseconds, fallback, usable.invalid, usable.mask, *self._intent(fallback))
+
+    def _intent(self, fallback: NDArray[np.bool_]) -> tuple[tuple[NDArray[np.float64], ...], NDArray[np.int64] | None]:
+        """The beliefs of the present episodes, NaN before there are any, and what the answers serve."""
+        state = self._state
+        if state.assumed is None:
+            return (), None
+        assumed = np.where(fallback[:, None], UNSAID, state.assumed)
+        if state.listening is None:
+            return (), assumed
+        listening = state.listening[:, None]
+        return tuple(np.where(listening, belief, np.nan) for belief in state.beliefs), assumed
 
     def note_unknown(self, rows: NDArray[np.bool_]) -> None:
         """Count the rows (B,) that said something of a label that is no class of it."""
@@ -186,6 +196,7 @@ class Filler:
         self._note("clipped", usable.clipped, "the operator's command lies outside the action space", "it is clipped")
         blind: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(observations), axis=1)
         self._note("blind", blind, "the observation is NaN")
+        before = self._state
         planned = self._planned(
             np.where(blind[:, None], 0, observations) if np.count_nonzero(blind) else observations, usable
         )
@@ -195,7 +206,7 @@ class Filler:
         broken = np.logical_or.reduce(~np.isfinite(planned), axis=1)
         self._note("broken", broken, "the policy returned NaN or infinity")
         if np.count_nonzero(forgotten := broken | blind):  # also the zeros shown in place of a NaN observation
-            self._state = self._state.reset(forgotten)
+            self._state = self._state.without_step(forgotten, before)
         fallback = usable.invalid | forgotten
         if np.count_nonzero(fallback):
             inside = np.where(fallback[:, None], self._still(observations), inside)
@@ -249,7 +260,11 @@ class Filler:
     def _warm_up(self, deadline: Deadline) -> None:
         """Make the policy's first call, which takes longest, so that it does not count as late."""
         observations = np.zeros((self.batch, self.policy.observation_dim), np.float32)
-        call = functools.partial(self.policy.step, observations, generator=torch.Generator().manual_seed(0))
+        labels: dict[str, Any] = {}
+        if self.policy.labels:
+            labels["labels"] = np.zeros((self.batch, len(self.policy.labels)), np.int64)
+        random = torch.Generator().manual_seed(0)
+        call = functools.partial(self.policy.step, observations, generator=random, **labels)
         with contextlib.suppress(Exception):
             deadline.ask(call, patient=True)
 

@@ -79,6 +79,7 @@ class VectorActionFilter(VectorWrapper):
         first = seed[0] if isinstance(seed, (list, tuple)) else seed
         if first is not None:
             self.completion.filler.seed(first)
+        self.completion.forget(rows)
         self.completion.begin(rows, labels)
         self._ended = self._ended & ~rows
         self.completion.observe(observations)
@@ -88,6 +89,7 @@ class VectorActionFilter(VectorWrapper):
         whole, report = self.completion(actions)
         observations, rewards, terminations, truncations, info = self.env.step(whole)
         ended = np.asarray(terminations | truncations, bool)
+        self.completion.forget(ended)
         stepped = np.ones(self.num_envs, bool)
         if self.autoreset is AutoresetMode.NEXT_STEP:  # environments that ended before were reset and not stepped
             stepped = ~self._ended

@@ -34,7 +34,7 @@ class Recording(NamedTuple):
     """(T, obs)"""
     actions: NDArray[np.float32]
     """(T, n)"""
-    wishes: tuple[str, ...] = ()
+    wishes: tuple[str | None, ...] = ()
     """(T,): what was done next, where that is known."""
     completed: tuple[str, ...] = ()
     """What was completed, in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 Floats = NDArray[np.float64]
 
-IMPOSSIBLE = 3e-3
+IMPOSSIBLE = 1e-5
 """A class less likely than this, given the observation alone, is not believed."""
 CHANGES = (0.01, 0.02, 0.05, 0.1, 0.2)
 TEMPERINGS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
@@ -61,9 +62,13 @@ class Belief(nn.Module):
         found = _tempered(log_prior, float(self.temperature)) > IMPOSSIBLE
         return found | ~found.any(-1, keepdims=True)
 
-    def update(self, before: Floats, heard: Heard) -> Floats:
-        """(B, K): the belief after this step; rows of `before` sum to one."""
-        return _update(before, heard, float(self.change), float(self.tempering), float(self.temperature))
+    def update(
+        self, before: Floats, heard: Heard, change: float | None = None, tempering: float | None = None
+    ) -> Floats:
+        """(B, K): the belief after this step; rows of `before` sum to one. None: as fitted."""
+        change = float(self.change) if change is None else change
+        tempering = float(self.tempering) if tempering is None else tempering
+        return _update(before, heard, change, tempering, float(self.temperature))
 
     def through(self, heard: Heard) -> Floats:
         """(T, K): the beliefs along an episode of T steps."""
@@ -76,7 +81,10 @@ class Belief(nn.Module):
 
     def fit(self, episodes: Sequence[tuple[Heard, NDArray[np.int64]]]) -> float:
         """Choose change, tempering and temperature by the log-likelihood of the true classes (T,) of episodes; steps
-        whose class is not known (-1) do not count. Returns the mean log-likelihood."""
+        whose class is not known (-1) do not count, and where none is, nothing is chosen. Returns the mean
+        log-likelihood."""
+        if all((truth < 0).all() for _, truth in episodes):
+            return math.nan
         choices = np.array(list(itertools.product(CHANGES, TEMPERINGS, TEMPERATURES)))
         length, classes = max(len(truth) for _, truth in episodes), episodes[0][0].prior.shape[1]
         padded = np.zeros((2, len(episodes), length, classes))

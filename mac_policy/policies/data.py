@@ -46,6 +46,11 @@ class TrainingData(NamedTuple):
         data = TrainingData(*(torch.from_numpy(array).to(device) for array in arrays))
         if not policy.labels:
             return data
+        if policy.labels_as == "inputs" and (unknown := int((checked_labels(demos, policy.labels) < 0).any(1).sum())):
+            raise ValueError(
+                f"a {policy.kind} policy reads labels as inputs, but {unknown} of {demos.steps} steps of "
+                f"{demos.source.name} have none: leave these episodes out, or labels=false"
+            )
         return data._replace(labels=torch.from_numpy(checked_labels(demos, policy.labels)).to(device))
 
     def batch(self, rows: Tensor) -> Batch:

@@ -52,9 +52,10 @@ def infer(
             found.append(sure)
             continue
         before = rule.start(now)
-        if state.beliefs:
-            before = np.where(state.fresh[:, None], before, state.beliefs[label])
-        found.append(np.where((told >= 0)[:, None], sure, rule.update(before, now)))
+        if state.beliefs and state.listening is not None:
+            before = np.where(state.listening[:, None], state.beliefs[label], before)
+        after = rule.update(before, now, policy.settings.belief_change, policy.settings.belief_tempering)
+        found.append(np.where((told >= 0)[:, None], sure, after))
     return tuple(found)
 
 

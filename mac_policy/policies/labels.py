@@ -13,27 +13,34 @@ training episodes are learned by heart: after 1500 steps on kitchen-intent the m
 was -1.03 nats with 0.02 and -1.44 with 0.2."""
 
 
-def draw_shown(n: int, labels: int, share: float, generator: torch.Generator | None) -> Tensor:
-    """(n, L) bool: the labels that are evidence, each in a share of the rows."""
-    return torch.rand((n, labels), generator=generator) < share
+SHOWN, ASKED, ABSENT = 0, 1, 2
 
 
-def with_labels(draws: TrainingDraws, shown: Tensor) -> TrainingDraws:
-    """Draws over the variables of actions, with labels after them: those that are `shown` (n, L) are evidence, the
-    others are asked for given the evidence that is there.
+def draw_roles(n: int, labels: int, share: float, generator: torch.Generator | None) -> Tensor:
+    """(n, L): `SHOWN` in a share of the rows; of the others one half is `ASKED` for, the other `ABSENT`."""
+    level = torch.rand((n, labels), generator=generator)
+    return (level >= share).long() + (level >= (1 + share) / 2).long()
 
-    Where a label is not shown, a set network answers the actions without it. A path network reads labels first: it
-    answers those that are asked for before the actions, which then follow their values.
+
+def with_labels(draws: TrainingDraws, roles: Tensor) -> TrainingDraws:
+    """Draws over the variables of actions, with labels (n, L) after them. A label that is shown is evidence; one that
+    is asked for is answered given the evidence that is there; an absent one has no part in a path network's row.
+
+    A set network answers all variables of a row that are no evidence at once, the actions without a label that is not
+    shown among them: there an absent label is asked for, too. A path network answers the labels that are asked for
+    before the actions, which then follow their values.
     """
-    weights = torch.cat([draws.weights, LABEL_WEIGHT * (~shown).float()], 1)
+    shown = roles == SHOWN
     if isinstance(draws, TrainingMasks):
+        weights = torch.cat([draws.weights, LABEL_WEIGHT * (~shown).float()], 1)
         return TrainingMasks(torch.cat([draws.evidence, shown], 1), weights, draws.mode)
-    ranks, chunk = draws.ranks, draws.ranks.shape[1]
-    asked = (~shown).long()
+    ranks, chunk, asked = draws.ranks, draws.ranks.shape[1], (roles == ASKED).long()
     queried = (ranks >= 0) & (ranks < chunk)
     moved = torch.where(queried, ranks + asked.sum(1, keepdim=True), ranks)
-    moved = torch.where(ranks == chunk, chunk + shown.shape[1], moved)
+    nothing = chunk + roles.shape[1]
+    moved = torch.where(ranks == chunk, nothing, moved)
     given = (ranks < 0).sum(1, keepdim=True)
     before = shown.long().flip(1).cumsum(1).flip(1)  # shown labels from this one on
-    of_labels = torch.where(shown, -given - before, asked.cumsum(1) - 1)
+    of_labels = torch.where(shown, -given - before, torch.where(asked > 0, asked.cumsum(1) - 1, nothing))
+    weights = torch.cat([draws.weights, LABEL_WEIGHT * asked.float()], 1)
     return TrainingQueries(torch.cat([moved, of_labels], 1), weights, draws.mode)

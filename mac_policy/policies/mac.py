@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.training_draws import TrainingDraws, chosen_rows, known_and_weights, map_tensors
 from mac_policy.policies import decoding, following, inputs, intent, quick_path, quick_trunk
 from mac_policy.policies.belief import Belief
-from mac_policy.policies.labels import draw_shown, with_labels
+from mac_policy.policies.labels import draw_roles, with_labels
 from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
 from mac_policy.policies.operator_masks import operator_masks
 from mac_policy.policies.policy import Policy, Request
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mac_policy.demonstrations.demonstrations import Demonstrations
     from mac_policy.policies.data import Batch
 
+KEPT_SHARE = 0.2
+"""A class that was drawn stays assumed as long as it is believed this much of what the likeliest one is."""
 PLAN_MARGIN, PLAN_FLOOR = 5.0, -5.0
 """Nats: by how much a plan may make a command less likely, and how unlikely a commanded dim may be given the plan (the
 mean over the commanded dims), where no rows were held out to fit them."""
@@ -71,16 +73,16 @@ class MAC(Policy):
         if settings.honest_steps:
             network = settings.make_network(self.head, *sizes).requires_grad_(False)
             self.honest_network = network
+        honest_head = self._with_categories(self.widened)
         # Models share the modules of the policy and are none of its own.
-        self._models = tuple(
-            AnyOrderModel(part, self._with_categories(self.widened), validate=False)
-            for part in (self.model.network, network)
-        )
+        self._models = tuple(AnyOrderModel(part, honest_head, validate=False) for part in (self.model.network, network))
         self.register_buffer("honest_ready", torch.tensor(0.0))
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self.register_buffer("plan_floor", torch.tensor(PLAN_FLOOR))
         self._dims = self.variables.action_order
         self.subsets = [self.variables.known.dims_of("subsets", each) for each in settings.subsets]
+        if self.variables.labels:
+            settings.check_labels()
         held = operator_masks(self.action_dim, settings.horizon, self.subsets, settings.plans)
         self._trained = self._paths(settings.masks, held, self.variables.chunk)
         nothing = FixedMasks(torch.zeros(1, self.variables.chunk, dtype=torch.bool))
@@ -88,6 +90,13 @@ class MAC(Policy):
         self.factorization = self._trained
         if self.variables.labels:
             self.factorization = self._paths("both", UniformCardinality(len(self.variables)), len(self.variables))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MAC:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        honest_head = self._models[0].head
+        if isinstance(honest_head, Mixed):  # no module of the policy: it shares the tensors of one
+            honest_head.which = fn(honest_head.which)
+        return self
 
     def _with_categories(self, real: Head) -> Head:
         """A head for all variables: `real` for the dims of actions, and one family for each label."""
@@ -122,7 +131,7 @@ class MAC(Policy):
             scale = s.evidence_noise * held * torch.rand((rows, 1), generator=generator)
             noise = scale * torch.randn((rows, self.variables.chunk), generator=generator)
         if labels := len(self.variables.labels):
-            asked = with_labels(asked, draw_shown(rows, labels, s.label_shown, generator))
+            asked = with_labels(asked, draw_roles(rows, labels, s.label_shown, generator))
             noise = None if noise is None else nn.functional.pad(noise, (0, labels))
         return map_tensors(lambda part: part.unflatten(0, (n, -1)), MACDraws(asked, noise))
 
@@ -206,8 +215,8 @@ class MAC(Policy):
             if paths is not None:
                 draws = self.model.asking.draw(paths, len(x), generator)
                 if self.variables.labels:
-                    shown = draw_shown(len(x), len(self.variables.labels), self.settings.label_shown, generator)
-                    draws = with_labels(draws, shown)
+                    roles = draw_roles(len(x), len(self.variables.labels), self.settings.label_shown, generator)
+                    draws = with_labels(draws, roles)
                 draws = type(draws)(*known_and_weights(draws.to(x.device), x, ~known, False), None)
                 found.append(real_part(model.answers(x, draws, context, frame), chunk))
                 asked.append((draws.weights > 0)[:, :chunk])
@@ -302,16 +311,17 @@ class MAC(Policy):
     ) -> tuple[NDArray[np.float64], ...]:
         return intent.infer(self, state, observations, held, said)
 
-    def decide(self, believed: NDArray[np.float64], generator: torch.Generator) -> NDArray[np.int64]:
-        s = self.settings
+    def decide(self, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request) -> NDArray[np.int64]:
+        s, rows = self.settings, np.arange(len(believed))
         if s.assume == "nothing":
             return np.full(len(believed), UNSAID)
         chosen = believed.argmax(1)
-        if s.assume == "sampled":
-            level = torch.rand((len(believed), 1), generator=generator, dtype=torch.float64).numpy()
-            chosen = (believed.cumsum(1) < level).sum(1).clip(max=believed.shape[1] - 1)
-        sure = believed[np.arange(len(believed)), chosen] >= s.least_belief
-        return np.where(sure, chosen, UNSAID)
+        if s.assume == "sampled" and not request.deterministic and request.temperature != 0:
+            level = torch.rand((len(believed), 1), generator=request.generator, dtype=torch.float64).numpy()
+            drawn = (believed.cumsum(1) < level).sum(1).clip(max=believed.shape[1] - 1)
+            keeps = (before >= 0) & (believed[rows, before] >= KEPT_SHARE * believed[rows, chosen])
+            chosen = np.where(keeps, before, drawn)
+        return np.where(believed[rows, chosen] >= s.least_belief, chosen, UNSAID)
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""

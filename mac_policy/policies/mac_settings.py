@@ -63,6 +63,9 @@ class MACSettings(PolicySettings):
     label_shown: share of the training rows in which a label is evidence; in the others it is asked for, and the actions
         are learned without it
     assume: which class of a label that is not said is assumed: the 'likeliest', a 'sampled' one, or 'nothing'
+    belief_change, belief_tempering: of the rule by which a belief moves while the policy acts (see belief.py); null: as
+        fitted to demonstrations. There a person moves the whole arm; where the policy moves some dims of it, what the
+        observation says of a wish is partly the policy's own doing, and commands say more
     least_belief: a class that is believed less is not assumed
     honest_steps, honest_folds: training steps of a second network that stops early, whose densities are the policy's,
         and the parts of the episodes by which its spreads are fitted; for few demonstrations, which the acting network
@@ -95,6 +98,8 @@ class MACSettings(PolicySettings):
     plans: Share = 0.0
     label_shown: Share = 0.5
     assume: Literal["likeliest", "sampled", "nothing"] = "likeliest"
+    belief_change: Share | None = 0.05
+    belief_tempering: NonNegative | None = 2.0
     least_belief: Share = 0.0
     honest_steps: Natural = 0
     honest_folds: Annotated[int, partial(check_range, low=2)] = 3
@@ -124,6 +129,23 @@ class MACSettings(PolicySettings):
             raise ValueError(
                 f"weights and reweighting correct the parallel training of unseen dims, which a {self.network} does "
                 f"not do: leave them as they are, got weights={self.weights!r}, reweighting={self.reweighting!r}"
+            )
+
+    def check_labels(self) -> None:
+        """ValueError unless training teaches how likely any part of a command is given a label."""
+        is_path = NETWORKS[self.network][0].kind == "path"
+        if (is_path or self.subsets or self.weights == "edge") and self.masks != "both":
+            raise ValueError(
+                "a belief about labels asks how likely any part of a command is given a label, which "
+                f"{self.network} with masks={self.masks!r}, subsets={[list(each) for each in self.subsets]} and "
+                f"weights={self.weights!r} does not learn: use masks='both', or labels=false"
+            )
+        if self.masks == "marginal":
+            raise ValueError("masks='marginal' does not learn actions given a command and a label: use 'conditional'")
+        if not 0 < self.label_shown < 1:
+            raise ValueError(
+                f"label_shown={self.label_shown} never {'asks for' if self.label_shown else 'shows'} a label in "
+                "training: use a share between 0 and 1, or labels=false"
             )
 
     def make_network(self, head: Head, num_variables: int, context_dim: int) -> Network:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
-from mac_policy.common.labels import Label, label_codes
+from mac_policy.common.labels import UNSAID, Label, label_codes
 from mac_policy.core.frame import Frame
 from mac_policy.core.training_draws import map_tensors
 from mac_policy.policies import inputs
@@ -161,17 +161,18 @@ class Policy(nn.Module, ABC):
 
     def with_inputs(self, context: Tensor, labels: Tensor | None) -> Tensor:
         """Normalised observations (B, history * obs), and, where labels are inputs, the classes (B, L) that are said,
-        as ones among zeros."""
+        as ones among zeros; rows that are not told theirs are NaN, which the filter does not carry out."""
         if not self.labels or self.labels_as != "inputs":
             return context
-        if labels is None or bool((labels < 0).any()):
+        if labels is None or bool((labels < 0).any(1).all()):
             names = ", ".join(repr(label.name) for label in self.labels)
             raise ValueError(f"a {self.kind} policy has to be told its labels ({names}): pass labels")
         ones = [
-            torch.nn.functional.one_hot(labels[:, i], len(label.classes)).to(context)
+            torch.nn.functional.one_hot(labels[:, i].clamp(min=0), len(label.classes)).to(context)
             for i, label in enumerate(self.labels)
         ]
-        return torch.cat([context, *ones], 1)
+        read = torch.cat([context, *ones], 1)
+        return torch.where((labels < 0).any(1, keepdim=True), torch.nan, read)
 
     @property
     def num_inputs(self) -> int:
@@ -228,8 +229,9 @@ class Policy(nn.Module, ABC):
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
         n, generator = len(observations), generator or self._generator
         held = inputs.commanded(command, mask, n, self.spaces.action)
-        assumed, _ = self._assume(self.initial_state(n), observations, held, labels, generator)
-        plan = self._plan(observations, held, Request(deterministic, temperature, generator), assumed)
+        request = Request(deterministic, temperature, generator)
+        assumed, _ = self._assume(self.initial_state(n), observations, held, labels, request)
+        plan = self._plan(observations, held, request, assumed)
         action = self._merge(self.variables.actions(observations[:, -1], plan[:, 0]), held)
         return action[0] if single else action
 
@@ -298,7 +300,7 @@ class Policy(nn.Module, ABC):
         noise = self.hold_noise(state, generator)
 
         request = Request(deterministic, temperature, generator, noise, previous)
-        assumed, beliefs = self._assume(state, history, held, labels, generator)
+        assumed, beliefs = self._assume(state, history, held, labels, request)
         due = state.fresh | (state.age >= self.settings.execute)
         if assumed is not None and state.assumed is not None:
             due = due | (assumed != state.assumed).any(1)
@@ -327,7 +329,8 @@ class Policy(nn.Module, ABC):
         variables, rows = self.variables, np.arange(n)
         action = self._merge(variables.actions(observations, plan[rows, age]), held)
         plan[rows, age] = variables.targets(observations, action)
-        after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise, beliefs, assumed)
+        listening = np.ones(n, bool) if beliefs else None
+        after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise, beliefs, assumed, listening)
         return (action[0] if single else action), after
 
     def carried_out(
@@ -407,7 +410,7 @@ class Policy(nn.Module, ABC):
         observations: NDArray[np.float32],
         held: inputs.Commanded | None,
         labels: Any,
-        generator: torch.Generator,
+        request: Request,
     ) -> tuple[NDArray[np.int64] | None, tuple[NDArray[np.float64], ...]]:
         """What is assumed of each label (b, L), and the beliefs about those that are inferred."""
         if not self.labels:
@@ -418,11 +421,14 @@ class Policy(nn.Module, ABC):
         beliefs = self.infer(state, observations, held, said)
         if not beliefs:
             return said, ()
-        decided = np.stack([self.decide(believed, generator) for believed in beliefs], 1)
-        return np.where(said >= 0, said, decided), beliefs
+        before = np.full_like(said, UNSAID)
+        if state.assumed is not None and state.listening is not None:
+            before = np.where(state.listening[:, None], state.assumed, UNSAID)
+        decided = [self.decide(believed, before[:, i], request) for i, believed in enumerate(beliefs)]
+        return np.where(said >= 0, said, np.stack(decided, 1)), beliefs
 
-    def decide(self, believed: NDArray[np.float64], generator: torch.Generator) -> NDArray[np.int64]:
-        """(b, K) -> (b,): the class that is assumed, -1 for none."""
+    def decide(self, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request) -> NDArray[np.int64]:
+        """(b, K) -> (b,): the class that is assumed, -1 for none; `before` (b,) is the one of the last step."""
         found: NDArray[np.int64] = believed.argmax(1)
         return found
 

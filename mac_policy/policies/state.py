@@ -36,9 +36,25 @@ class PolicyState:
     assumed: NDArray[np.int64] | None = None
     """(B, L): the class of each label that the plan serves, -1 for none; None without labels."""
 
+    listening: NDArray[np.bool_] | None = None
+    """(B,): rows whose beliefs are those of this episode; None without labels."""
+
     def reset(self, rows: NDArray[np.bool_]) -> PolicyState:
         """The state with the rows (B,) that are true put back to the start of an episode."""
-        return replace(self, fresh=self.fresh | rows)
+        listening = None if self.listening is None else self.listening & ~rows
+        return replace(self, fresh=self.fresh | rows, listening=listening)
+
+    def without_step(self, rows: NDArray[np.bool_], before: PolicyState) -> PolicyState:
+        """The state in which the last step did not happen in these rows (B,): history and plan begin anew, beliefs are
+        those of the state `before` it."""
+        state = replace(self, fresh=self.fresh | rows)
+        if self.listening is None:
+            return state
+        if before.listening is None or not before.beliefs:
+            return replace(state, listening=self.listening & ~rows)
+        pairs = zip(self.beliefs, before.beliefs, strict=True)
+        beliefs = tuple(np.where(rows[:, None], old, new) for new, old in pairs)
+        return replace(state, beliefs=beliefs, listening=np.where(rows, before.listening, self.listening))
 
     def carried_out(self, actions: NDArray[np.floating]) -> PolicyState:
         """The state after these steps (B, act) were carried out in place of the planned ones."""

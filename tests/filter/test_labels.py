@@ -10,9 +10,10 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mac_policy import ActionFilter, VectorActionFilter
+from mac_policy.filter.filler import Filler
 from mac_policy.policies.registry import make_policy
 from tests.evaluation.small_environments import LENGTH, Line
-from tests.policies.conftest import ACTION, LABELS, SMALL, SPACES, make
+from tests.policies.conftest import ACTION, LABELS, OBSERVATION, SMALL, SPACES, make
 
 NO_MASK = np.zeros(ACTION, np.int8)
 ZEROS = SPACES.action.low * 0
@@ -126,6 +127,71 @@ def test_a_vector_says_row_by_row(mode):
         for _ in range(LENGTH):
             report(env, action)
         assert env.completion.filler._state.beliefs[1].max() < 1  # what was said ended with the episode
+
+
+def test_one_label_is_said_and_the_other_stays():
+    env = ActionFilter(Line(), labelled(), 2)
+    env.reset(seed=0, options={"labels": {"task": "kettle"}})
+    env.say(side="right")
+    found = report(env, np.zeros(2, np.float32))
+    assert (found["assumed/task"], found["assumed/side"]) == (0, 1)
+    env.say(task=None)
+    found = report(env, np.zeros(2, np.float32))
+    assert found["belief/task"].max() < 1
+    assert found["assumed/side"] == 1
+
+
+def test_a_nan_observation_leaves_the_belief_as_it_was():
+    policy = labelled(horizon=3, execute=3, plans=0.5)
+    filler = Filler(policy, batch=2)
+    seen, nothing = np.full((2, OBSERVATION), 2.0, np.float32), np.zeros((2, ACTION), bool)
+    filler(seen, np.zeros((2, ACTION)), nothing, {"task": "light"})
+    bad = seen.copy()
+    bad[0] = np.nan
+    with pytest.warns(RuntimeWarning, match="NaN"):
+        found = filler(bad, np.zeros((2, ACTION)), nothing)
+    assert found.beliefs[0][0].tolist() == [0.0, 1.0, 0.0]
+    assert found.beliefs[0][1].max() < 1
+    assert found.assumed[0].tolist() == [-1, -1]
+    first = Filler(policy, batch=1)
+    with pytest.warns(RuntimeWarning, match="NaN"):
+        assert np.isnan(first(bad[:1], np.zeros((1, ACTION)), nothing[:1]).beliefs[0]).all()
+
+
+def test_a_failed_call_reports_no_belief_of_another_episode():
+    policy = labelled()
+    filler = Filler(policy)
+    seen, nothing = np.full((1, OBSERVATION), 2.0, np.float32), np.zeros((1, ACTION), bool)
+    filler(seen, np.zeros((1, ACTION)), nothing, {"task": "light"})
+    filler.reset(np.array([True]))
+    policy.step = None
+    with pytest.warns(RuntimeWarning, match="failed"):
+        found = filler(seen, np.zeros((1, ACTION)), nothing)
+    assert np.isnan(found.beliefs[0]).all()
+    assert found.assumed.tolist() == [[-1, -1]]
+
+
+def test_one_row_that_is_not_told_does_not_stop_the_others():
+    policy = make_policy("bc", SPACES._replace(labels=LABELS), SMALL["bc"])
+    filler = Filler(policy, batch=3)
+    with pytest.warns(RuntimeWarning, match="NaN"):
+        found = filler(
+            np.zeros((3, OBSERVATION), np.float32),
+            np.zeros((3, ACTION)),
+            np.zeros((3, ACTION), bool),
+            {"task": ["kettle", None, "light"], "side": "left"},
+        )
+    assert found.fallback.tolist() == [False, True, False]
+
+
+def test_what_is_said_between_two_episodes_counts_for_the_next():
+    env = VectorActionFilter(SyncVectorEnv([Line], autoreset_mode=AutoresetMode.NEXT_STEP), labelled(), 2)
+    env.reset(seed=0)
+    for _ in range(LENGTH):
+        env.step(np.zeros((1, 2), np.float32))
+    env.say(task="kettle")  # the episode has ended, the next step resets
+    env.step(np.zeros((1, 2), np.float32))
+    assert report(env, np.zeros((1, 2), np.float32))["assumed/task"].tolist() == [0]
 
 
 def test_rows_equal_single_environments():

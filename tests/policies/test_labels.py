@@ -12,7 +12,7 @@ from mac_policy.policies import intent
 from mac_policy.policies.belief import Belief, Heard
 from mac_policy.policies.checkpoint import load_policy, save_policy
 from mac_policy.policies.fit import train
-from mac_policy.policies.labels import LABEL_WEIGHT, draw_shown, with_labels
+from mac_policy.policies.labels import ABSENT, ASKED, LABEL_WEIGHT, SHOWN, draw_roles, with_labels
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
 from mac_policy.training.settings import TrainSettings
@@ -23,25 +23,27 @@ from tests.policies.conftest import ACTION, OBSERVATION, make
 
 def test_masks_show_a_label_or_ask_for_it():
     evidence = torch.tensor([[True, False, False], [False, True, True]])
-    shown = torch.tensor([[True, False], [False, False]])
-    found = with_labels(TrainingMasks(evidence, uniform_over(~evidence)), shown)
-    assert torch.equal(found.evidence, torch.cat([evidence, shown], 1))
+    roles = torch.tensor([[SHOWN, ASKED], [ABSENT, ASKED]])
+    found = with_labels(TrainingMasks(evidence, uniform_over(~evidence)), roles)
+    assert torch.equal(found.evidence, torch.cat([evidence, roles == SHOWN], 1))
     np.testing.assert_allclose(found.weights[:, 3:], [[0, LABEL_WEIGHT], [LABEL_WEIGHT, LABEL_WEIGHT]])
     assert torch.equal(found.weights[:, :3], uniform_over(~evidence))
 
 
 def test_queries_read_labels_first_and_answer_them_first():
     ranks = torch.tensor([[-1, 0, 1], [-2, -1, 0], [0, 1, 3]])  # 3: neither given nor queried
-    shown = torch.tensor([[True, False], [False, False], [True, True]])
-    found = with_labels(TrainingQueries(ranks, torch.ones(3, 3)), shown)
-    expected = [[-1, 1, 2, -2, 0], [-2, -1, 2, 0, 1], [0, 1, 5, -2, -1]]
+    roles = torch.tensor([[SHOWN, ASKED], [ASKED, ASKED], [SHOWN, ABSENT]])
+    found = with_labels(TrainingQueries(ranks, torch.ones(3, 3)), roles)
+    expected = [[-1, 1, 2, -2, 0], [-2, -1, 2, 0, 1], [0, 1, 5, -1, 5]]
     assert found.ranks.tolist() == expected
+    np.testing.assert_allclose(found.weights[:, 3:], LABEL_WEIGHT * (roles == ASKED).double())
 
 
-def test_each_label_is_shown_in_its_share():
-    shown = draw_shown(4000, 2, 0.3, torch.Generator().manual_seed(0)).double()
-    np.testing.assert_allclose(shown.mean(0), 0.3, atol=0.03)
-    assert abs(float(np.corrcoef(shown.T)[0, 1])) < 0.05
+def test_each_label_has_its_roles_in_their_shares():
+    roles = draw_roles(4000, 2, 0.3, torch.Generator().manual_seed(0))
+    for role, share in ((SHOWN, 0.3), (ASKED, 0.35), (ABSENT, 0.35)):
+        np.testing.assert_allclose((roles == role).double().mean(0), share, atol=0.03)
+    assert abs(float(np.corrcoef(roles.T)[0, 1])) < 0.05
 
 
 # ---- densities ----
@@ -137,7 +139,7 @@ def slow_belief(heard, change, tempering, temperature):
     believed, found = prior[0], []
     for p, c in zip(prior, heard.command, strict=True):
         each = zip(believed, p, c, strict=True)
-        new = [((1 - change) * b + change * q) * (q > 3e-3) * np.exp(tempering * log) for b, q, log in each]
+        new = [((1 - change) * b + change * q) * (q > 1e-5) * np.exp(tempering * log) for b, q, log in each]
         believed = np.array(new) / sum(new)
         found.append(believed)
     return np.array(found)
@@ -391,3 +393,107 @@ def test_the_quick_form_hears_the_same(settings, dims, monkeypatch):
             general = policy.belief(seen, *command, labels=labels)
         for name in ("task", "side"):
             np.testing.assert_allclose(quick[name], general[name], atol=1e-5)
+
+
+# ---- what training teaches ----
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("mac_path", {}), ("mac", {"subsets": [[0, 1]]}), ("mac", {"weights": "edge"}), ("mac", {"masks": "marginal"})],
+)
+def test_labels_need_masks_that_teach_any_part_of_a_command(kind, settings):
+    with pytest.raises(ValueError, match="masks="):
+        make(kind, labelled=True, **settings)
+    make(kind, **settings)  # without labels they are fine
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_labels_that_are_never_shown_or_never_asked_for_are_refused(share):
+    with pytest.raises(ValueError, match="label_shown"):
+        make("mac", labelled=True, label_shown=share)
+
+
+@pytest.mark.parametrize("kind", ["mac", "mac_path"])
+def test_every_edge_that_a_belief_asks_for_is_trained(kind):
+    """By enumeration of (evidence, variable) over a million draws' worth of rows, with one label."""
+    policy = make_policy(kind, TOY, {"masks": "both", "width": 8, "depth": 1, "query_width": 8, "query_heads": 2})
+    draws = policy.own_draws(4000, torch.Generator().manual_seed(0)).asked
+    met = set()
+    for known, weights in zip(draws.known.flatten(0, 1), draws.weights.flatten(0, 1), strict=True):
+        for variable in weights.nonzero()[:, 0].tolist():
+            evidence = known if known.dtype == torch.bool else known < known[variable]
+            met.add((frozenset(evidence.nonzero()[:, 0].tolist()), variable))
+    label = 2
+    wanted = {(frozenset(), label)}  # p(label | o)
+    for dim in (0, 1):
+        for held in [set(), {0}] if dim == 1 else [set()]:
+            wanted |= {(frozenset({label, *held}), dim)}  # p(command | o, label), dims in canonical order
+            wanted |= {(frozenset(held), dim)}  # the action without a label
+    wanted |= {(frozenset({label, 1}), 0), (frozenset({1}), 0)}  # the fill-in of the first dim
+    assert wanted <= met
+
+
+# ---- devices, determinism, fitting ----
+
+
+def test_everything_of_a_labelled_policy_moves_with_it():
+    policy = make("mac", labelled=True, honest_steps=5).to("meta")
+    for model in policy._models:
+        assert {buffer.device.type for buffer in model.buffers()} == {"meta"}
+
+
+@pytest.mark.parametrize("decode", ["sample", "best"])
+def test_a_path_network_with_labels_samples(decode):
+    policy = make("mac_path", labelled=True, masks="both", decode=decode)
+    action = policy.act(np.zeros((3, OBSERVATION)), generator=torch.Generator().manual_seed(0))
+    assert np.isfinite(action).all()
+
+
+def test_a_deterministic_policy_draws_no_class(toy):
+    policy = load_policy(toy[1], settings={"assume": "sampled"})
+    for how in ({"deterministic": True}, {"temperature": 0}):
+        found = [policy.act(np.zeros(2), **how) for _ in range(5)]
+        assert all((each == found[0]).all() for each in found)
+
+
+def test_a_drawn_class_stays_while_it_is_believed(toy):
+    policy = load_policy(toy[1], settings={"assume": "sampled"})
+    random, state, assumed = torch.Generator().manual_seed(0), None, []
+    for _ in range(12):
+        _, state = policy.step(np.zeros((40, 2)), state, generator=random)
+        assumed.append(state.assumed[:, 0])
+    changes = (np.diff(np.array(assumed), axis=0) != 0).mean()
+    assert changes < 0.1
+
+
+def test_replayed_episodes_hear_what_steps_hear(toy):
+    policy, _ = toy
+    demos, mask = toy_demonstrations(3), np.array([False, True])
+    heard = intent._replayed(policy, demos, 1, 0, mask)
+    policy = load_policy(toy[1], settings={"belief_change": None, "belief_tempering": None})
+    expected = policy.rules[0].through(heard)
+    episode, state = demos.episodes[1], None
+    for step in range(len(episode)):
+        _, state = policy.step(episode.observations[step], state, episode.actions[step].clip(-1, 1), mask)
+        np.testing.assert_allclose(state.beliefs[0][0], expected[step], atol=1e-5)
+
+
+def test_the_rule_is_fitted_to_held_out_episodes(toy):
+    policy, folder = toy
+    again, demos = load_policy(folder), toy_demonstrations(6)
+    for buffer in again.rules[0].buffers():
+        buffer.fill_(9.0)
+    again.fit_beliefs([(policy, demos)])
+    once = [float(buffer) for buffer in again.rules[0].buffers()]
+    assert 9.0 not in once
+    again.fit_beliefs([(policy, demos)])
+    assert [float(buffer) for buffer in again.rules[0].buffers()] == once
+    again.fit_beliefs([(policy, toy_demonstrations(3, known=False))])  # nothing to fit to
+    assert [float(buffer) for buffer in again.rules[0].buffers()] == once
+
+
+def test_a_told_policy_refuses_data_without_labels(tmp_path):
+    policy = make_policy("bc", TOY, {"width": 8, "depth": 1})
+    with pytest.raises(ValueError, match="90 of 90 steps of toy have none"):
+        train(policy, toy_demonstrations(4, known=False), TrainSettings(steps=1), tmp_path / "run", quiet=True)

@@ -123,10 +123,10 @@ class Mixed(Head):
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Conditional:
-        """One variable for all entries has the conditional of its family."""
+        """Variables of one family have the conditional of their family."""
         params = self._read(params)
-        if variables is not None and variables.ndim == 0:
-            head = self.head_of(int(variables))
+        if variables is not None and (variables.ndim == 0 or self._is_one_family(variables)):
+            head = self.head_of(int(variables.reshape(-1)[0]))
             return head(params[..., : head.num_params], variables=variables, generator=generator)
         shape = params.shape[:-1]
         family = self.family(shape, variables)
@@ -137,6 +137,10 @@ class Mixed(Head):
             own = params[where][..., : head.num_params]
             parts.append((where, head(own, variables=each[where], generator=generator)))
         return MixedConditional(family, parts, params)
+
+    def _is_one_family(self, variables: Tensor) -> bool:
+        families = self.which[variables]
+        return families.numel() > 0 and bool((families == families.reshape(-1)[0]).all())
 
     def moved(self, params: Tensor, shift: Tensor, scale: Tensor, variables: Tensor | int | None = None) -> Tensor:
         """Only the families of real values are moved."""
