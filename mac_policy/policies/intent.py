@@ -70,7 +70,7 @@ def fit(policy: MAC, answers: Sequence[tuple[MAC, Demonstrations]], seed: int = 
                 truth = demos.select([episode]).labels
                 if truth is not None:
                     masks = _masks(random, policy.action_dim)
-                    heard += [(_replayed(answering, demos, episode, label, mask), truth[:, label]) for mask in masks]
+                    heard += [(replayed(answering, demos, episode, label, mask), truth[:, label]) for mask in masks]
         if heard:
             rule.fit(heard)
 
@@ -81,7 +81,7 @@ def _masks(random: np.random.Generator, dims: int) -> NDArray[np.bool_]:
     return np.stack([random.permutation(dims) < size for size in sizes])
 
 
-def _replayed(policy: MAC, demos: Demonstrations, episode: int, label: int, mask: NDArray[np.bool_]) -> Heard:
+def replayed(policy: MAC, demos: Demonstrations, episode: int, label: int, mask: NDArray[np.bool_]) -> Heard:
     """What is heard at every step of an episode when its own actions are commanded where `mask` (act,) is true."""
     one = demos.select([episode])
     observations = one.observations[one.windows(policy.settings.history, 1).history]

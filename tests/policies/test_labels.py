@@ -470,7 +470,7 @@ def test_a_drawn_class_stays_while_it_is_believed(toy):
 def test_replayed_episodes_hear_what_steps_hear(toy):
     policy, _ = toy
     demos, mask = toy_demonstrations(3), np.array([False, True])
-    heard = intent._replayed(policy, demos, 1, 0, mask)
+    heard = intent.replayed(policy, demos, 1, 0, mask)
     policy = load_policy(toy[1], settings={"belief_change": None, "belief_tempering": None})
     expected = policy.rules[0].through(heard)
     episode, state = demos.episodes[1], None

@@ -1,0 +1,144 @@
+"""How good is the belief of MAC policies on held-out demonstrations, replayed as commands of some dims?
+
+    python benchmarks/belief.py runs/kitchen-intent/mac-s? --episodes 1200 --dims none 0,1 0,1,2,3
+
+For each set of dims: how often the likeliest class is right, at all steps and by the middle of a stroke (the second
+half of the steps between two changes of the class); the mean log-likelihood of the true class; and how far the belief in the
+likeliest class is from how often it is right, as the mean over steps (ECE) and in the worst of ten bins that hold at
+least a hundredth of the steps. Means over the policies with Student's 95% intervals; the rule is the fitted one. Writes
+results.json and belief.png to --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import envs  # noqa: F401  (registers the tasks)
+from mac_policy import Demonstrations, load_policy
+from mac_policy.common.provenance import run_record, write_json
+from mac_policy.common.statistics import mean_over_seeds
+from mac_policy.operators.dims import OperatorDims
+from mac_policy.policies import intent
+from mac_policy.policies.checkpoint import read_config
+from mac_policy.policies.mac import MAC
+from mac_policy.tasks import TASKS
+
+BINS = 10
+RARE = 0.01
+"""A bin with a smaller share of the steps is left out of the worst one."""
+WHAT = ("right", "right by mid-stroke", "log-likelihood", "ECE", "worst bin")
+
+
+def held_out(folder: Path, demos: Demonstrations) -> Demonstrations:
+    """The episodes that a run validated on."""
+    training = read_config(folder)["training"]
+    share = training["training"]["validation"]
+    if not share:
+        raise SystemExit(f"{folder} held no episodes out: train with training.validation above 0")
+    return demos.split(1 - share, training["seed"])[1]
+
+
+def second_half(truth: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(T,): the steps in the second half of the run of equal classes that they belong to."""
+    starts = np.flatnonzero(np.diff(truth, prepend=-9))
+    lengths = np.diff([*starts, len(truth)])
+    since = np.arange(len(truth)) - np.repeat(starts, lengths)
+    return since >= np.repeat(lengths, lengths) / 2
+
+
+def measure(policy: MAC, demos: Demonstrations, mask: NDArray[np.bool_], most: int) -> tuple[dict[str, float], Any]:
+    """The measures of one policy with these dims held, and right and believed of each bin."""
+    believed, truths, late = [], [], []
+    for episode in range(min(most, len(demos))):
+        labels = demos.select([episode]).labels
+        if labels is None:
+            raise SystemExit(f"{demos.source.name} has no labels")
+        truth = labels[:, 0]
+        belief = policy.belief_rules[0].through(intent.replayed(policy, demos, episode, 0, mask))
+        known = truth >= 0
+        believed.append(belief[known])
+        truths.append(truth[known])
+        late.append(second_half(truth)[known])
+    belief, truth, stroke = np.concatenate(believed), np.concatenate(truths), np.concatenate(late)
+    sure, right = belief.max(1), belief.argmax(1) == truth
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    counts = np.bincount(bins, minlength=BINS)
+    means = [np.bincount(bins, part, BINS) / np.maximum(counts, 1) for part in (right, sure)]
+    gaps = np.abs(means[0] - means[1])
+    found = {
+        "right": right.mean(),
+        "right by mid-stroke": right[stroke].mean(),
+        "log-likelihood": np.log(np.maximum(belief[np.arange(len(truth)), truth], 1e-12)).mean(),
+        "ECE": (gaps * counts).sum() / counts.sum(),
+        "worst bin": gaps[counts >= RARE * counts.sum()].max(),
+    }
+    return {name: float(value) for name, value in found.items()}, (means, counts)
+
+
+def main() -> None:
+    options = parse()
+    demos = TASKS.find(options.task).load_demonstrations(source=options.source, episodes=options.episodes)
+    record: dict[str, Any] = run_record(0) | {"dims": {}, "policies": [str(folder) for folder in options.policies]}
+    curves = {}
+    print(f"| dims held | {' | '.join(WHAT)} |\n| --- |{' --- |' * len(WHAT)}")
+    for spec in options.dims:
+        found = []
+        for folder in options.policies:
+            policy = load_policy(folder)
+            if not isinstance(policy, MAC) or not policy.variables.labels:
+                raise SystemExit(f"{folder} infers no labels")
+            mask = OperatorDims.parse(0 if spec == "none" else spec, policy.action_dim).masks(np.array([0]))[0]
+            values, curves[spec] = measure(policy, held_out(folder, demos), mask, options.most)
+            found.append(values)
+        cells = {name: mean_over_seeds([np.array([each[name]]) for each in found]) for name in WHAT}
+        record["dims"][spec] = {name: cell._asdict() for name, cell in cells.items()}
+        print(f"| {spec} | {' | '.join(map(shown, cells.values()))} |", flush=True)
+    draw(curves, options.out)
+    print(write_json(options.out / "results.json", record))
+
+
+def shown(cell: Any) -> str:
+    ends = "" if cell.ci95 is None else f" ({cell.ci95[0]:.3f} to {cell.ci95[1]:.3f})"
+    return f"{cell.mean:.3f}{ends}"
+
+
+def draw(curves: dict[str, Any], out: Path) -> None:
+    """Right against believed, of the last policy."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2, 4.0), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    for spec, ((right, sure), counts) in curves.items():
+        some = counts >= RARE * counts.sum()
+        axes.plot(sure[some], right[some], marker="o", label=f"held: {spec}")
+    axes.set(
+        xlabel="belief in the likeliest class", ylabel="share of steps in which it is right", xlim=(0, 1), ylim=(0, 1)
+    )
+    axes.legend(loc="upper left")
+    figure.savefig(out / "belief.png", dpi=150)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "policies", type=Path, nargs="+", help="folders of MAC policies with labels, one a training seed"
+    )
+    parser.add_argument("--task", default="kitchen-intent")
+    parser.add_argument("--source", default="auto", help="of the demonstrations [auto]")
+    parser.add_argument("--episodes", type=int, default=None, help="of the demonstrations, as in the training")
+    parser.add_argument("--dims", nargs="+", default=["none", "0,1", "0,1,2,3", "5,6,7,8"], help="that are commanded")
+    parser.add_argument("--most", type=int, default=60, help="held-out episodes at most")
+    parser.add_argument("--out", type=Path, default=Path("runs/belief"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+if __name__ == "__main__":
+    main()
