@@ -3,10 +3,10 @@
     python benchmarks/belief.py runs/kitchen-intent/mac-s? --episodes 1200 --dims none 0,1 0,1,2,3
 
 For each set of dims: how often the likeliest class is right, at all steps and by the middle of a stroke (the second
-half of the steps between two changes of the class); the mean log-likelihood of the true class; and how far the belief in
-the likeliest class is from how often it is right, as the mean over steps (ECE) and in the worst of ten bins that hold at
-least a hundredth of the steps. Means over the policies with Student's 95% intervals; the rule is the fitted one. Writes
-results.json and belief.png to --out.
+half of the steps between two changes of the class); the mean log-likelihood of the true class; and how far the belief
+in the likeliest class is from how often it is right, as the mean over steps (ECE) and in the worst of ten bins that
+hold at least a hundredth of the steps. Means over the policies with Student's 95% intervals; the rule is the fitted
+one. Writes results.json and belief.png to --out.
 """
 
 from __future__ import annotations
