@@ -27,6 +27,11 @@ class Batch(NamedTuple):
     inside: Tensor  # (B, horizon) False beyond an episode's end
     labels: Tensor | None = None  # (B, L) codes, of a policy with labels
 
+    @property
+    def said(self) -> tuple[Tensor, ...]:
+        """The labels as a last argument, where there are some: a policy of a user's own may take none."""
+        return () if self.labels is None else (self.labels,)
+
 
 class TrainingData(NamedTuple):
     """Flat rows and the windows into them."""
@@ -65,7 +70,7 @@ def step_inputs(loop: Loop[P], data: TrainingData, step: int) -> tuple[Any, ...]
     for the batch of all processes."""
     draws = loop.model.draw(loop.settings.batch_size, stream(loop.seed, "draws", step))
     batch = data.batch(loop.shuffle.batch(step)[loop.share].to(loop.fabric.device))
-    return (*batch[:3], draws.rows(loop.share).to(loop.fabric.device), batch.labels)
+    return (*batch[:3], draws.rows(loop.share).to(loop.fabric.device), *batch.said)
 
 
 def checked_labels(demos: Demonstrations, labels: Sequence[Label]) -> NDArray[np.int64]:

@@ -130,10 +130,10 @@ class Trainer(Run[Policy]):
             return {}
         policy, training = self.average, self.average.training
         policy.eval()
-        *batch, labels = self.held_out
+        batch = self.held_out
         draws = policy.draw(len(self.held_out.targets), stream(self.seed, "held-out draws"))
         with self.fabric.autocast():
-            loss = policy(*batch, draws.to(self.fabric.device), labels)
+            loss = policy(*batch[:3], draws.to(self.fabric.device), *batch.said)
         found = {"validation_loss": float(loss)}
         found |= {name: float(np.nanmean(shares)) for name, shares in self._coverage(self.held_out).items()}
         policy.train(training)
@@ -142,7 +142,7 @@ class Trainer(Run[Policy]):
 
     def _coverage(self, batch: Batch) -> dict[str, NDArray[np.float64]]:
         """For the central intervals of a likelihood model: the share of values inside, for each variable."""
-        covered = self.average.coverage(*batch) if self.average.has_likelihood else {}
+        covered = self.average.coverage(*batch[:3], *batch.said) if self.average.has_likelihood else {}
         return {f"coverage{percent}": shares for percent, shares in covered.items()}
 
     def complete(self) -> None:
@@ -153,7 +153,7 @@ class Trainer(Run[Policy]):
         if isinstance(policy, MAC) and policy.settings.honest_steps:
             cross_fit(policy, self.demos, held_out, self.settings, self.seed, self.fabric)
         elif held_out is not None:
-            policy.calibrate(*held_out[0])
+            policy.calibrate(*held_out[0][:3], *held_out[0].said)
             if isinstance(policy, MAC):
                 policy.fit_beliefs([(policy, held_out[1])])
 
