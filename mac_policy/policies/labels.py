@@ -11,8 +11,6 @@ LABEL_WEIGHT = 0.02
 """Of a label that is asked for, in the loss of a row whose actions weigh 1 together. With more weight the classes of
 training episodes are learned by heart: after 1500 steps on kitchen-intent the mean log-likelihood of held-out episodes
 was -1.03 nats with 0.02 and -1.44 with 0.2."""
-
-
 SHOWN, ASKED, ABSENT = 0, 1, 2
 
 

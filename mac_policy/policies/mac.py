@@ -210,7 +210,7 @@ class MAC(Policy):
         without one; which of them are asked for; and the values, (..., chunk) each."""
         x, context, frame = self._read(batch.observations, batch.targets, batch.labels)
         generator, found, asked = torch.Generator().manual_seed(seed), [], []
-        known, chunk = self._known(batch), self.variables.chunk
+        known, chunk = self.variables.have_values(batch.inside, batch.labels), self.variables.chunk
         for paths in (self._trained, self.alone):
             if paths is not None:
                 draws = self.model.asking.draw(paths, len(x), generator)
@@ -222,14 +222,6 @@ class MAC(Policy):
                 asked.append((draws.weights > 0)[:, :chunk])
         parts = (torch.cat([getattr(c, name) for c in found]) for name in ("log_weights", "means", "log_stds"))
         return MixtureConditional(*parts), torch.cat(asked), x[:, :chunk].repeat(len(found), 1)
-
-    def _known(self, batch: Batch) -> Tensor:
-        """(B, variables): what has a value, within an episode."""
-        inside = batch.inside[..., None].expand(*batch.inside.shape, self.action_dim).flatten(1) > 0
-        if not self.variables.labels:
-            return inside
-        shape = len(inside), len(self.variables.labels)
-        return torch.cat([inside, inside.new_zeros(shape) if batch.labels is None else batch.labels >= 0], 1)
 
     @torch.no_grad()
     def coverage(

@@ -150,12 +150,7 @@ class Policy(nn.Module, ABC):
         context = self.normalizer.observations(observations).flatten(1)
         if draws.observation_noise is not None:
             context = context + self.settings.observation_noise * draws.observation_noise
-        known = inside.float()[..., None].expand_as(targets).flatten(1)
-        if self.variables.labels:
-            shape = len(known), len(self.variables.labels)
-            said = known.new_zeros(shape) if labels is None else (labels >= 0).to(known)
-            known = torch.cat([known, said], 1)
-        present = observations[:, -1]
+        known, present = self.variables.have_values(inside, labels).float(), observations[:, -1]
         values = self.variables.encode(targets, present, labels)
         return self.loss(self.with_inputs(context, labels), values, known, draws.own, *self._frame(present))
 
@@ -298,15 +293,14 @@ class Policy(nn.Module, ABC):
         history = self._remember(state, observations)
         previous = self._previous(state, observations)
         noise = self.hold_noise(state, generator)
-
         request = Request(deterministic, temperature, generator, noise, previous)
         assumed, beliefs = self._assume(state, history, held, labels, request)
         due = state.fresh | (state.age >= self.settings.execute)
         if assumed is not None and state.assumed is not None:
             due = due | (assumed != state.assumed).any(1)
-        plan = state.plan
+        plan = state.plan.copy()
         if held is not None and not due.all():
-            plan, commanded = state.plan.copy(), held.mask.any(1) & ~due
+            commanded = held.mask.any(1) & ~due
             if self.follows_plans and commanded.any():
                 present, agrees = self.follow(
                     history[commanded],
@@ -321,11 +315,9 @@ class Policy(nn.Module, ABC):
         age = np.where(due, 0, state.age)
         if due.all():
             plan = self._plan(history, held, request, assumed)
-        else:
-            plan = plan.copy()
-            if due.any():
-                some, of_some = None if held is None else held.rows(due), request.rows(torch.from_numpy(due))
-                plan[due] = self._plan(history[due], some, of_some, None if assumed is None else assumed[due])
+        elif due.any():
+            some, of_some = None if held is None else held.rows(due), request.rows(torch.from_numpy(due))
+            plan[due] = self._plan(history[due], some, of_some, None if assumed is None else assumed[due])
         variables, rows = self.variables, np.arange(n)
         action = self._merge(variables.actions(observations, plan[rows, age]), held)
         plan[rows, age] = variables.targets(observations, action)

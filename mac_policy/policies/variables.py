@@ -192,6 +192,14 @@ class Variables(nn.Module):
             targets = (targets - self.reading(observations)[:, None]) / self.scale
         return self.with_labels((targets.flatten(1) - self.mean) / self.std, labels)
 
+    def have_values(self, inside: Tensor, labels: Tensor | None) -> Tensor:
+        """(B, N) bool: what has a value, by what lies inside an episode (B, horizon) and the codes of labels."""
+        actions = inside.bool()[..., None].expand(*inside.shape, self.action_dim).flatten(1)
+        if not self.labels:
+            return actions
+        unsaid = actions.new_zeros(len(actions), len(self.labels))
+        return torch.cat([actions, unsaid if labels is None else labels >= 0], 1)
+
     def with_labels(self, values: Tensor, labels: Tensor | None) -> Tensor:
         """(B, chunk) and the codes of labels (B, L) -> (B, N); a label that is not known becomes 0."""
         if not self.labels:
