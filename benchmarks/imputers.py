@@ -5,7 +5,8 @@
 For each table, law of missing values and mask, cells are hidden; every imputer is fitted to the incomplete table and
 fills it in. All imputers get the same masks, so that differences are paired. Error: of hidden numbers the NRMSE, by the
 standard deviations of the columns; of hidden categories the share of wrong ones. Draws of 60 rows of each mask: the
-share of hidden numbers in central 90% intervals, and CRPS. Seconds are those of the processor. Measurements that the
+share of hidden numbers in central 90% intervals, the same where the mass of a level that an edge of the interval cuts
+counts in part (numbers on a few levels), and CRPS. Seconds are those of the processor. Measurements that the
 output folder already holds are not repeated; a run that is broken off is resumed by the same command.
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,11 +38,12 @@ from benchmarks.imputation.errors import errors_of
 from benchmarks.imputation.tables import TABLES, hidden_cells
 from benchmarks.options import existing_folder, whole
 from mac_policy.common.provenance import run_record, versions, write_json
+from mac_policy.common.reading import read_json
 from mac_policy.common.statistics import summary, with_interval
 
 LAWS = ("random-0.2", "random-0.4", "value-0.3")
 DRAWN_ROWS = 60
-MEASURES = ("nrmse", "wrong_classes", "coverage", "crps")
+MEASURES = ("nrmse", "wrong_classes", "coverage", "coverage_split", "crps")
 
 
 def measured(name: str, table: pd.DataFrame, law: str, mask: int, which: str, imputer: Any, folder: Path) -> Any:
@@ -52,9 +53,10 @@ def measured(name: str, table: pd.DataFrame, law: str, mask: int, which: str, im
         "imputer": imputer.describe(),
         "versions": {**versions(), "scikit-learn": sklearn.__version__},
         "threads": torch.get_num_threads(),
+        "measures": list(MEASURES),
         "sha256": hashlib.sha256(table.to_csv().encode()).hexdigest(),
     }
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    kept = stored(path)
     if kept.get("facts") != facts:
         hidden = hidden_cells(table, law, mask)
         rows = np.random.default_rng([mask, DRAWN_ROWS]).permutation(len(table))[:DRAWN_ROWS]
@@ -63,6 +65,15 @@ def measured(name: str, table: pd.DataFrame, law: str, mask: int, which: str, im
         write_json(path, kept)
         print(f"{path.stem}: " + ", ".join(f"{key} {kept[key]:.3f}" for key in MEASURES if kept[key] is not None))
     return kept
+
+
+def stored(path: Path) -> dict[str, Any]:
+    """What was measured before; nothing where the file is missing or damaged."""
+    try:
+        found = read_json(path)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def summarised(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -79,8 +90,7 @@ def summarised(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, An
 
 
 def _mean(values: Sequence[float | None]) -> Any:
-    """Student's interval over masks, as `summary` has it of the rows of one seed."""
-    return None if None in values else summary([np.array(values, np.float64)], True)
+    return None if None in values else summary([np.array(values, np.float64)], shared_rows=True, rows="masks")
 
 
 def _difference(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]], key: str) -> Any:
@@ -114,7 +124,8 @@ def behind(results: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any
 
 def results_table(record: Mapping[str, Any]) -> Table:
     imputers = list(record["results"][0]["imputers"])
-    table = Table(title="NRMSE of numbers; share of wrong categories; cover of 90% intervals, CRPS; fit + transform s")
+    title = "NRMSE of numbers; share of wrong categories; cover of 90% intervals (ties split), CRPS; fit + transform s"
+    table = Table(title=title)
     for name in ("table", "law", *imputers):
         table.add_column(name, justify="right")
     for each in record["results"]:
@@ -126,10 +137,14 @@ def _cell(found: Mapping[str, Any]) -> str:
     lines = [with_interval(found["nrmse"], ".3f")]
     if found["wrong_classes"] is not None:
         lines.append(with_interval(found["wrong_classes"], ".3f"))
-    cover = f"{found['coverage']['mean']:.0%}, " if found["coverage"] else ""
-    lines.append(f"{cover}{found['crps']['mean']:.3f}")
+    lines.append(_draws(found))
     lines.append(f"{found['fit_seconds']:.1f} + {found['transform_seconds']:.2f} s")
     return "\n".join(lines)
+
+
+def _draws(found: Mapping[str, Any]) -> str:
+    cover = f"{found['coverage']['mean']:.0%} ({found['coverage_split']['mean']:.0%}), " if found["coverage"] else ""
+    return f"{cover}{found['crps']['mean']:.3f}"
 
 
 def markdown(record: Mapping[str, Any]) -> str:
@@ -137,7 +152,8 @@ def markdown(record: Mapping[str, Any]) -> str:
     them with its interval."""
     imputers = [name for name in record["results"][0]["imputers"] if name != OURS]
     lines = [
-        f"| table | law | error | {OURS} | {' | '.join(imputers)} | difference to the best other | coverage, CRPS |"
+        f"| table | law | error | {OURS} | {' | '.join(imputers)} | difference to the best other "
+        "| coverage (ties split), CRPS |"
     ]
     lines.append("| --- " * (6 + len(imputers)) + "|")
     for each in record["results"]:
@@ -151,7 +167,7 @@ def markdown(record: Mapping[str, Any]) -> str:
             cells += [f"{others[name]:.3f}" for name in imputers]
             cells.append(f"{with_interval(found[best][f'{key}_difference'], '+.3f')} ({best})")
             draws = found[OURS]
-            cells.append(f"{draws['coverage']['mean']:.0%}, {draws['crps']['mean']:.3f}" if key == "nrmse" else "")
+            cells.append(_draws(draws) if key == "nrmse" else "")
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

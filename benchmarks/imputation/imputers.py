@@ -165,9 +165,21 @@ def hyperimpute() -> Any:
         def transform(self, values: Floats) -> Floats:
             plugin = Imputers().get("hyperimpute", random_state=0)
             found: Floats = np.asarray(plugin.fit_transform(pd.DataFrame(values)), np.float64)
+            refuse_means(found, values, "HyperImpute")
             return found
 
     return Encoded(lambda seed, width: Peer())
+
+
+def refuse_means(found: Floats, values: Floats, name: str) -> None:
+    """ValueError if every missing value has been filled with the mean of its column: the imputer has not run."""
+    missing = np.isnan(values)
+    means = np.broadcast_to(np.nanmean(values, 0), values.shape)
+    if missing.any() and np.allclose(found[missing], means[missing]):
+        raise ValueError(
+            f"{name} has filled every missing value with the mean of its column, as it does where it fails in "
+            f"silence (HyperImpute 0.1 with pandas {pd.__version__}): use pandas below 3, or leave it out"
+        )
 
 
 PEERS: dict[str, Callable[[], Any]] = {"hyperimpute": hyperimpute}

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common import folders
 from mac_policy.common.checks import check_choice
 from mac_policy.common.files import CheckpointError
-from mac_policy.common.folders import CONFIG, WEIGHTS
+from mac_policy.common.folders import CONFIG, SCHEMA, WEIGHTS
 from mac_policy.common.provenance import versions, write_json
+from mac_policy.common.reading import checked, parse_json
+from mac_policy.common.settings import NonNegative, Settings
 from mac_policy.rows.model import RowModel
 from mac_policy.rows.spec import ModelSpec, build
 
-SCHEMA = 1
-KEYS = ("schema", "spec", "dataset", "versions", "training", "identity")
+
+@dataclass(frozen=True)
+class ArmConfig(folders.Config):
+    """config.json of a trained arm."""
+
+    spec: ModelSpec
+    dataset: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    training: Mapping[str, Any]
+    identity: Mapping[str, Any]
 
 
 def save(
@@ -48,24 +57,21 @@ def save(
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """config.json of a trained arm's folder, with its schema and keys checked."""
-    return folders.read_config(Path(folder), "a trained arm", SCHEMA, KEYS)
+    """config.json of a trained arm's folder, checked against its schema."""
+    return folders.read_config(Path(folder), "the folder of a trained arm", ArmConfig)[1]
 
 
 def load(folder: str | Path, *, device: str | torch.device = "cpu") -> tuple[RowModel, ModelSpec]:
     """A trained arm in evaluation mode. Neither its data set nor the configuration of its training is needed."""
     folder = Path(folder)
-    config = read_config(folder)
+    spec = folders.read_config(folder, "the folder of a trained arm", ArmConfig)[0].spec
+    path = folder / WEIGHTS
     try:
-        spec = ModelSpec(**{**config["spec"], "shape": tuple(config["spec"]["shape"])})
-        model = build(spec)
+        with folders.limited(folders.largest_model(path), "the model of this spec, by its weights,"):
+            model = build(spec)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from error
-    weights = folders.read_weights(folder)
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise CheckpointError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {error}") from error
+    folders.fill(model, folders.read_weights(path, folders.largest_file(model)), path)
     return model.to(device).eval(), spec
 
 
@@ -92,15 +98,32 @@ class Kept(NamedTuple):
     seconds: float
 
 
-def read_kept(path: Path, facts: Mapping[str, Any]) -> Kept | None:
-    """The measurements with the same facts; None if the file is missing or damaged or has other facts."""
+@dataclass(frozen=True)
+class KeptFacts(Settings):
+    """The plain values of stored measurements."""
+
+    facts: Mapping[str, Any]
+    seconds: NonNegative
+
+
+def read_kept(path: Path, facts: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Kept | None:
+    """The measurements with the same facts; None, so that they are made again, if the file is missing or damaged or has
+    other facts.
+
+    sizes: of log-likelihoods, how many values in double precision each has
+    """
     try:
-        metadata = atomic.read_metadata(path)
-        if json.loads(metadata["facts"]) != facts:
-            return None
-        return Kept(atomic.read_tensors(path), json.loads(metadata["seconds"]))
-    except (FileNotFoundError, KeyError, SafetensorError):
+        tensors, notes = atomic.read_tensors(path)
+        known = {name: parse_json(text, str(path)) for name, text in notes.items()}
+        found = checked(KeptFacts, known, str(path))
+    except (FileNotFoundError, ValueError):
         return None
+    if found.facts != facts:
+        return None
+    right = sizes is None or all(tensor.dtype == torch.float64 for tensor in tensors.values())
+    if not right or (sizes is not None and {name: tensor.numel() for name, tensor in tensors.items()} != sizes):
+        return None
+    return Kept(tensors, found.seconds)
 
 
 def write_kept(path: Path, kept: Kept, facts: Mapping[str, Any]) -> None:

@@ -6,13 +6,15 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
-from mac_policy.common.settings import Settings, choice
+from mac_policy.common.folders import limited
+from mac_policy.common.settings import Count, Settings, check_value, choice, from_mapping
 from mac_policy.core import AnyOrderModel, Factorization, StagedModes
 from mac_policy.core.heads import (
     Bernoulli,
@@ -31,6 +33,7 @@ from mac_policy.rows.methods import METHODS
 from mac_policy.rows.model import AnyOrderRows, RowModel
 
 T = TypeVar("T")
+Levels = Annotated[int, partial(check_count, least=2, most=1 << 20)]
 NETWORKS: dict[str, type[Network]] = {
     "transformer": Transformer,
     "unet": UNet,
@@ -47,6 +50,7 @@ HEADS: dict[str, type[Head]] = {
     "energy": EnergyTilted,
 }
 RANDOM = "random"  # the mode of staged activation that every staged method has
+MOST_VARIABLES = 1 << 20
 ORDERS = ("lexicographic", "strided", "pixels")
 
 
@@ -62,7 +66,7 @@ class ModelSpec(Settings):
 
     method: Annotated[str, choice(METHODS)]
     shape: tuple[int, ...]
-    levels: int | None
+    levels: Levels | None
     network: Mapping[str, Any]
     head: Mapping[str, Any]
     order: Mapping[str, Any] = field(default_factory=lambda: {"kind": "lexicographic"})
@@ -70,6 +74,8 @@ class ModelSpec(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.shape or any(size < 1 for size in self.shape) or self.num_variables > MOST_VARIABLES:
+            raise ValueError(f"shape must hold sizes of at least 1, {MOST_VARIABLES:,} variables at most: {self.shape}")
         if self.regions and len(self.shape) != 1:
             raise ValueError("regions are for tables: images have modes of their own")
         if RANDOM in self.regions:
@@ -78,6 +84,16 @@ class ModelSpec(Settings):
     @property
     def num_variables(self) -> int:
         return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Order(Settings):
+    """A canonical order by its kind; see `make_order`."""
+
+    prefix: ClassVar[str] = "order."
+
+    kind: Annotated[str, choice(ORDERS, "order")] = "lexicographic"
+    stride: Count | None = None
 
 
 def build(spec: ModelSpec, seed: int = 0) -> RowModel:
@@ -89,7 +105,7 @@ def build(spec: ModelSpec, seed: int = 0) -> RowModel:
     >>> build(ModelSpec("mac", (9,), None, {"kind": "mlp", "width": 8}, {"kind": "gaussian"})).num_variables
     9
     """
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), limited(None, "a model of this spec"):
         torch.manual_seed(seed)
         return make_baseline(spec) if METHODS[spec.method].is_baseline else make_any_order(spec)
 
@@ -114,7 +130,8 @@ def make_factorization(spec: ModelSpec) -> Factorization:
     """The law that the model is trained for and asked along."""
     method = METHODS[spec.method]
     if method.factorization is not None:
-        return method.factorization(spec.num_variables, make_order(spec.shape, **spec.order))
+        order = from_mapping(Order, spec.order, "order")
+        return method.factorization(spec.num_variables, make_order(spec.shape, order.kind, order.stride))
     return staged_modes(spec, method.modes or None)
 
 
@@ -162,8 +179,10 @@ def _construct(cls: type[T], described: Mapping[str, Any], known: Mapping[str, A
     named."""
     taken = inspect.signature(cls).parameters
     settings = {key: value for key, value in described.items() if key != "kind"}
-    for key in settings:
+    hints = get_type_hints(cls.__init__)
+    for key, value in settings.items():
         check_choice(f"setting of the {what}", key, [name for name in taken if name not in known])
+        check_value(f"{what}.{key}", value, hints[key])
     return cls(**{key: value for key, value in known.items() if key in taken}, **settings)
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks import acquisition, imputer_speed, imputers
-from benchmarks.imputation.errors import crps, errors_of
-from benchmarks.imputation.imputers import Encoding, Filled, MeanOrMostFrequent, Ours
+from benchmarks.imputation.errors import crps, errors_of, split_coverage
+from benchmarks.imputation.imputers import Encoding, Filled, MeanOrMostFrequent, Ours, refuse_means
 from benchmarks.imputation.tables import TABLES, hidden_cells
 
 
@@ -48,6 +48,7 @@ def test_a_comparison_is_measured_once_and_resumed(tiny, tmp_path, capsys):
     ours = first["imputers"]["Imputer"]
     assert ours["nrmse"]["mean"] < 0.9
     assert ours["nrmse_difference"]["mean"] == 0
+    assert ours["nrmse"]["interval"] == "Student t over masks"
     assert first["imputers"]["mean"]["nrmse_difference"]["mean"] == pytest.approx(
         ours["nrmse"]["mean"] - first["imputers"]["mean"]["nrmse"]["mean"]
     )
@@ -97,6 +98,13 @@ def test_errors_of_cells_and_draws():
     assert (exact["nrmse"], exact["wrong_classes"], exact["coverage"], exact["crps"]) == (0, 0, None, 0)
 
 
+@pytest.mark.parametrize("counts", [(40, 100, 60), (4, 192, 4), (200, 0, 0), (1,) * 200])
+def test_split_coverage_of_numbers_on_levels_is_that_of_the_interval(counts):
+    draws = np.repeat(np.arange(len(counts), dtype=float), counts)
+    covered = split_coverage(np.tile(draws[:, None], (1, 200)), draws)  # each draw takes the part of the value once
+    assert covered.mean() == pytest.approx(0.9)
+
+
 def test_crps_is_the_mean_over_pairs():
     rng = np.random.default_rng(0)
     draws, values = rng.normal(size=(30, 4)), rng.normal(size=4)
@@ -106,6 +114,14 @@ def test_crps_is_the_mean_over_pairs():
         pairs = [abs(a - b) for i, a in enumerate(one) for j, b in enumerate(one) if i != j]
         slow.append(np.mean(abs(one - value)) - np.mean(pairs) / 2)
     assert crps(draws, values) == pytest.approx(slow)
+
+
+def test_an_imputer_that_falls_back_to_means_is_refused():
+    values = np.array([[1.0, np.nan], [np.nan, 4.0], [3.0, 8.0]])
+    with pytest.raises(ValueError, match="the mean of its column"):
+        refuse_means(np.array([[1.0, 6.0], [2.0, 4.0], [3.0, 8.0]]), values, "a peer")
+    refuse_means(np.array([[1.0, 6.0], [2.5, 4.0], [3.0, 8.0]]), values, "a peer")
+    refuse_means(values[2:], values[2:], "a peer")
 
 
 def test_encoding_and_back():

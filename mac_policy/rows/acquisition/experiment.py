@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mac_policy.common.folders import CONFIG, TrainingFacts
+from mac_policy.common.locks import locked
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.rows import checkpoint
 from mac_policy.rows.acquisition.curves import ORDERS, ROWS_PER_PASS, AcquisitionSettings, measured_curves
@@ -52,7 +54,12 @@ class Experiment:
     target: Sequence[int] = (-1,)
 
     def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
-        """Measure every arm. Returns the record, which is also written after every arm."""
+        """Measure every arm. Returns the record, which is also written after every arm. InUse, where another process
+        does so in the same folder."""
+        with locked(self.folder):
+            return self._run(fabric, resume, quiet)
+
+    def _run(self, fabric: Fabric, resume: bool, quiet: bool) -> dict[str, Any]:
         found: list[Measured] = []
         record: dict[str, Any] = {}
         for seed in self.comparison.seeds:
@@ -108,7 +115,7 @@ class Experiment:
             "settings": self.settings.of(is_latent),
             "target": target_mask(self.target, rows.num_variables).nonzero()[:, 0].tolist(),
             "identity": config["identity"],
-            "steps": config["training"]["steps"],
+            "steps": TrainingFacts.of(config["training"], str(trained / CONFIG)).steps,
             "rows": rows.full_note,
         }
 

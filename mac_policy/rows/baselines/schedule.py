@@ -67,7 +67,7 @@ def make_schedule(num_steps: int, kind: str = "linear") -> Schedule:
     >>> [round(float(s), 3) for s in make_schedule(1000).signal[[0, 250, 500, 1000]]]
     [1.0, 0.524, 0.079, 0.0]
     """
-    check_count("num_steps", num_steps)
+    check_count("num_steps", num_steps, most=100_000)
     check_choice("schedule", kind, ("linear", "cosine"))
     if kind == "linear":
         beta = torch.linspace(1e-4, 0.02, num_steps, dtype=torch.float64) * (1000 / num_steps)

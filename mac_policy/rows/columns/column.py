@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, nearest_hint
-from mac_policy.common.settings import Settings, choice
+from mac_policy.common.settings import Positive, Settings, choice
 from mac_policy.rows.columns.cells import Cells, Class, Name, plain
 
 Kind = Literal["real", "integer", "categorical"]
@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 
 FURTHEST = 1e6  # standard deviations; encoded values are clipped there
 LARGEST = np.finfo(np.float64).max
+LARGEST_VALUE = 1 << 16  # bytes of a text
 CONSTANT = 1e-12  # a column is constant if its range is below this share of its largest value
 IDENTIFIERS = 50  # more classes than this must repeat: a text that is different in each row is no category
 
@@ -40,11 +41,21 @@ class Column(Settings):
     classes: tuple[Any, ...] = ()
     ordered: bool = False
     location: float = 0.0
-    scale: float = 1.0
+    scale: Positive = 1.0
     low: float = 0.0
     high: float = 0.0
     varies: bool = True
     empty: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_dtype(self.name, self.dtype)
+        if not all(isinstance(each, (str, int, float)) for each in self.classes) or (
+            len(set(self.classes)) < len(self.classes)
+        ):
+            raise ValueError(f"classes of the column {self.name!r} must be different texts, numbers or bools")
+        if self.varies and self.is_categorical != (len(self.classes) > 1):
+            raise ValueError(f"column {self.name!r} is {self.kind} and has {len(self.classes)} classes")
 
     @staticmethod
     def of(cells: Cells, kind: str | Sequence[Class] | None = None, find_integers: bool = True) -> Column:
@@ -96,6 +107,16 @@ class Column(Settings):
                 )
             codes[row] = place[value]
         return codes
+
+
+def check_dtype(column: Name, dtype: str) -> None:
+    """ValueError for a type of numpy whose values would take more memory than any column of a table does."""
+    try:
+        size = np.dtype(dtype).itemsize
+    except (TypeError, ValueError, SyntaxError):  # a type of pandas
+        return
+    if size > LARGEST_VALUE:
+        raise ValueError(f"column {column!r} has the type {dtype}, whose values have {size:,} bytes")
 
 
 def _shown(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_list, nearest_hint
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.settings import Settings, choice, from_mapping
 from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed
 from mac_policy.rows.columns.cells import Cells, Class, Name
 from mac_policy.rows.columns.column import Column
@@ -166,8 +166,26 @@ class Columns:
 
     @staticmethod
     def from_json(described: Mapping[str, Any]) -> Columns:
-        found = tuple(from_mapping(Column, column, "description of a column") for column in described["columns"])
-        return Columns(found, described["form"], described["dtype"])
+        """The inverse of `as_json`; ValueError for anything else."""
+        return from_mapping(ColumnsRecord, described, "description of the columns").columns_of()
+
+
+@dataclass(frozen=True)
+class ColumnsRecord(Settings):
+    """Columns in plain JSON."""
+
+    columns: tuple[Column, ...]
+    form: Annotated[str, choice(FORMS)] = ARRAY
+    dtype: str = "float64"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = [column.name for column in self.columns]
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns must have different names, got {names}")
+
+    def columns_of(self) -> Columns:
+        return Columns(self.columns, self.form, self.dtype)
 
 
 def check_names(names: Sequence[Name] | None) -> list[Name] | None:

@@ -98,7 +98,7 @@ def drawn_once(
     return kept.tensors["samples"], kept.seconds
 
 
-def features_for(rows: RowSet, root: str | None, steps: int) -> tuple[FeatureNetwork, float]:
+def features_for(rows: RowSet, root: str | Path | None, steps: int) -> tuple[FeatureNetwork, float]:
     """Train a classifier on these images or on their labelled originals. Returns the classifier and its accuracy."""
     name = set_with_classes(rows)
     labelled = rows if name == rows.name else load_rows(name, root)

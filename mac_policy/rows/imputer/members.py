@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from mac_policy.common.folders import Checked
 from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.heads.head import bounded
 from mac_policy.core.networks.network import SetNetwork
@@ -149,8 +151,13 @@ class Members(nn.Module):
 
 def mixture_params(logits: Tensor, means: Tensor, log_stds: Tensor) -> Tensor:
     """The numbers (..., 3 K) from which a head makes mixtures."""
-    mixture = GaussianMixture(logits.shape[-1]).to(logits.device)
-    return torch.cat([logits, means - mixture.spread.to(means.dtype), log_stds - mixture.start], -1)
+    mixture = _head_of(logits.shape[-1])
+    return torch.cat([logits, means - mixture.spread.to(means), log_stds - mixture.start], -1)
+
+
+@lru_cache
+def _head_of(num_components: int) -> GaussianMixture:
+    return GaussianMixture(num_components)
 
 
 class MemberNetwork(SetNetwork):
@@ -176,7 +183,7 @@ class MemberNetwork(SetNetwork):
         return self.members.params(joined, self.head[0])
 
 
-class Ensemble(SetNetwork):
+class Ensemble(Checked, SetNetwork):
     """The mixture of all members, each asked about every row, and its calibration.
 
     widening (N,): factor by which a member's mixture of a number is stretched around its mean; heat: by which its
@@ -197,6 +204,10 @@ class Ensemble(SetNetwork):
         self.members, self.head = members, [head]
         self.register_buffer("widening", torch.ones(members.num_variables))
         self.register_buffer("heat", torch.ones(()))
+
+    def check(self) -> None:
+        if not (bool((self.widening > 0).all()) and bool(self.heat > 0)):
+            raise ValueError("the calibration of the members, widening and heat, must be above 0")
 
     def forward(
         self, features: Tensor, evidence: Tensor, encoded: Tensor | None = None, mode: Tensor | None = None

@@ -180,17 +180,18 @@ class TableLoop(Loop[AnyOrderRows]):
 def split(rows: int, members: int, share: float, seed: int) -> list[tuple[Tensor, Tensor]]:
     """Training rows and held-out rows of each member. No rows are held out if they would be too few.
 
-    Members hold out different rows, as far as there are enough.
+    The second half of what a member holds out is the first half of what the next one does, so that the calibration
+    sees how two members that have not been trained on a row answer together.
 
     >>> from mac_policy.rows.imputer.training import split
     >>> [(len(train), len(held)) for train, held in split(100, members=2, share=0.2, seed=0)]
     [(80, 20), (80, 20)]
     """
-    count = round(share * rows)
+    count = 2 * (round(share * rows) // 2)
     order = torch.randperm(rows, generator=stream(seed, "held out"))
     if count < FEWEST_HELD_OUT or rows - count < FEWEST_HELD_OUT:
         return [(order, order[:0])] * members
-    turned = [order.roll(-count * member) for member in range(members)]
+    turned = [order.roll(-(count // 2) * member) for member in range(members)]
     return [(turn[count:], turn[:count]) for turn in turned]
 
 

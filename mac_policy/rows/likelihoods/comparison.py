@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, check_count
+from mac_policy.common.locks import locked
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.statistics import summary
 from mac_policy.rows import checkpoint
@@ -54,7 +56,7 @@ class Comparison:
     def __post_init__(self) -> None:
         for arm in check_methods(self.arms):
             check_choice(f"kind of network, which the arm {arm} asks,", METHODS[arm].network, self.networks)
-        seeds = [check_count("seed", seed, 0) for seed in self.seeds]
+        seeds = [check_count(f"seeds[{place}]", seed, 0) for place, seed in enumerate(self.seeds)]
         if not seeds or len(set(seeds)) < len(seeds):
             raise ValueError(f"seeds must be one or more different numbers, got {list(self.seeds)}")
 
@@ -75,7 +77,12 @@ class Comparison:
         return self.folder / f"{arm}-s{seed}"
 
     def run(self, fabric: Fabric, *, resume: bool = True, quiet: bool = False) -> dict[str, Any]:
-        """Train and evaluate the arms that the folder lacks. The record is written after every arm and returned."""
+        """Train and evaluate the arms that the folder lacks. The record is written after every arm and returned. InUse,
+        where another process does so in the same folder."""
+        with locked(self.folder) if fabric.is_global_zero else nullcontext():
+            return self._run(fabric, resume, quiet)
+
+    def _run(self, fabric: Fabric, resume: bool, quiet: bool) -> dict[str, Any]:
         outcomes: list[Outcome] = []
         record: dict[str, Any] = {}
         for seed in self.seeds:

@@ -102,7 +102,14 @@ def evaluate(
     queries = evaluation_queries(count, rows.shape, settings)
     if not model.any_query:
         queries = {"joint": queries["joint"]}
-    found = fabric.broadcast(read_kept(folder / LIKELIHOOD, facts) if fabric.is_global_zero else None)
+    sizes = {
+        f"{name}.{density}{end}": count
+        for name, asked in queries.items()
+        for suffix, asks in in_modes(model, asked).items()
+        for density in asks.densities
+        for end in suffix
+    }
+    found = fabric.broadcast(read_kept(folder / LIKELIHOOD, facts, sizes) if fabric.is_global_zero else None)
     if found is None:
         found = _measured(model, rows, settings, queries, fabric, seed)
         if fabric.is_global_zero:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from mac_policy.common.checks import check_choice, check_count, check_list, check_mapping
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.checks import check_choice, check_list, check_mapping
+from mac_policy.common.settings import Count, Settings, choice, from_mapping
 from mac_policy.rows.checkpoint import read_config
 from mac_policy.rows.likelihoods.comparison import Comparison
 from mac_policy.rows.likelihoods.queries import EvaluationSettings
 from mac_policy.rows.likelihoods.training import Budget, Variation
 from mac_policy.rows.methods import METHODS
-from mac_policy.rows.sets.registry import RANDOM_SPLITS, load_rows
+from mac_policy.rows.sets.registry import RANDOM_SPLITS, SETS, load_rows
 from mac_policy.rows.sets.row_set import RowSet
 from mac_policy.training.settings import TrainSettings
 
@@ -22,7 +23,26 @@ MAPPINGS = (
     "data", "network", "path_network", "baselines", "head", "order", "regions", "training", "variation", "evaluation",
 )  # fmt: skip
 KEYS = (*MAPPINGS, "energy_warmup", "seeds")
-DATA_KEYS = ("name", "root", "download", "chunk", "path", "train_rows", "valid_rows", "test_rows")
+
+
+@dataclass(frozen=True)
+class DataSettings(Settings):
+    """The rows of a benchmark: the name of the set, its place, and how many rows of each split are used.
+
+    root, download, chunk, path: as `load_rows` takes them
+    train_rows, valid_rows, test_rows: None for all
+    """
+
+    prefix: ClassVar[str] = "data."
+
+    name: Annotated[str, choice(SETS, "data set")]
+    root: Path | None = None
+    download: bool = False
+    chunk: Count | None = None
+    path: Path | None = None
+    train_rows: Count | None = None
+    valid_rows: Count | None = None
+    test_rows: Count | None = None
 
 
 def chosen(benchmark: Mapping[str, Any], preset: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -64,9 +84,7 @@ def make_comparison(
     seeds: Sequence[int] | None = None,
 ) -> Comparison:
     """Build the comparison of the `chosen` values. The data are read when the comparison runs."""
-    data = dict(values["data"])
-    for key in data:
-        check_choice("key in data", key, DATA_KEYS)
+    data = from_mapping(DataSettings, values["data"], "data")
     networks = {"set": values.get("network"), "path": values.get("path_network"), **baselines(values)}
     budget = Budget(
         training=from_mapping(TrainSettings, values["training"], "training settings"),
@@ -84,7 +102,7 @@ def make_comparison(
         arms=tuple(check_list("arms", arms)),
         seeds=tuple(check_list("seeds", values["seeds"] if seeds is None else seeds)),
         folder=folder,
-        random_splits=data["name"] in RANDOM_SPLITS,
+        random_splits=data.name in RANDOM_SPLITS,
         regions=values.get("regions") or {},
     )
 
@@ -98,29 +116,29 @@ def baselines(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: {"kind": name, "network": values.get("network"), **said.get(name, {})} for name in names}
 
 
-def load_for_seed(data: Mapping[str, Any], seed: int) -> RowSet:
+def load_for_seed(data: DataSettings, seed: int) -> RowSet:
     """Load the rows of `data`. A table without published splits is split by the seed."""
-    name = data["name"]
-    options: dict[str, Any] = {"split": seed} if name in RANDOM_SPLITS else {}
-    options |= {key: data[key] for key in ("chunk", "path") if key in data}
-    rows = load_rows(name, data.get("root"), download=data.get("download", False), **options)
-    limits = {split: data.get(f"{split}_rows") for split in ("train", "valid", "test")}
-    return rows.limited(**{split: count and check_count(f"{split}_rows", count) for split, count in limits.items()})
+    options: dict[str, Any] = {"split": seed} if data.name in RANDOM_SPLITS else {}
+    options |= {key: value for key in ("chunk", "path") if (value := getattr(data, key)) is not None}
+    rows = load_rows(data.name, data.root, download=data.download, **options)
+    return rows.limited(**{split: getattr(data, f"{split}_rows") for split in ("train", "valid", "test")})
 
 
-def rows_of_arm(folder: Path, root: str | None = None) -> RowSet:
+def rows_of_arm(folder: Path, root: str | Path | None = None) -> RowSet:
     """Load all rows of the data set that an arm was trained on, in the same split.
 
     Other files raise a ValueError, because their test rows may be training rows of the arm.
     """
     described = read_config(folder)
     name, trained_on = described["dataset"]["name"], described["dataset"]["sha256"]
-    data = {"name": name, "root": root}
+    place: dict[str, Any] = {"name": name, "root": root}
     if name == "text8":
-        data["chunk"] = described["dataset"]["variables"]
+        place["chunk"] = described["dataset"]["variables"]
     if name == "table":
-        data["path"] = described["dataset"]["source"]
-    rows = load_for_seed(data, described["identity"]["seed"] if name in RANDOM_SPLITS else 0)
+        place["path"] = described["dataset"]["source"]
+    rows = load_for_seed(
+        from_mapping(DataSettings, place, "data"), described["identity"]["seed"] if name in RANDOM_SPLITS else 0
+    )
     if rows.sha256 != trained_on:
         raise ValueError(
             f"{folder} was trained on other data than {rows.location}: sha256 {trained_on}, here {rows.sha256}; "

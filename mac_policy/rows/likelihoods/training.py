@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor
 
-from mac_policy.common.folders import CONFIG, WEIGHTS
+from mac_policy.common.folders import CONFIG, WEIGHTS, TrainingFacts
 from mac_policy.common.settings import Natural, NonNegative, Settings, choice
 from mac_policy.rows import checkpoint
 from mac_policy.rows.likelihoods.evaluate import LIKELIHOOD, log_likelihoods, row_tensor
@@ -184,8 +184,8 @@ class ArmRun(Run[RowModel]):
     def write_model(self, facts: Mapping[str, Any]) -> None:
         checkpoint.save(self.average, self.spec, self.folder, self.data.record(), facts, self.identity)
 
-    def read_facts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    def read_facts(self) -> tuple[TrainingFacts, Mapping[str, Any]] | None:
         if not (self.folder / CONFIG).exists():
             return None
         config = checkpoint.read_config(self.folder)
-        return config["training"], config["identity"]
+        return TrainingFacts.of(config["training"], str(self.folder / CONFIG)), config["identity"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mac_policy.common.download import Download
+from mac_policy.common.reading import reading
 from mac_policy.rows.sets.formats import mapped_member
 from mac_policy.rows.sets.published import Published, sole_file
 from mac_policy.rows.sets.row_set import RowSet, files_sha256, hold_out
@@ -112,17 +112,16 @@ def idx_header(shape: tuple[int, ...]) -> bytes:
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Read an idx file, plain or gzip, as rows. ValueError unless its header and size are those of `shape`."""
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is truncated or damaged: {error}") from error
     header = idx_header(shape)
     expected = len(header) + math.prod(shape)
+    with reading(path, "idx file"), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        content = file.read(expected + 1)
     if content[: len(header)] != header:
         found = content[: len(header)].hex(" ")
         raise ValueError(f"{path} is no idx file of shape {shape}: it begins with {found}, expected {header.hex(' ')}")
     if len(content) != expected:
-        raise ValueError(f"{path} has {len(content):,} bytes unpacked, expected {expected:,}")
+        found = f"{len(content):,}" if len(content) < expected else "more"
+        raise ValueError(f"{path} has {found} bytes unpacked, expected {expected:,}")
     return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape[0], -1)
 
 
@@ -155,6 +154,7 @@ def read_amat(path: Path) -> NDArray[np.uint8]:
     """Read a text file of 0s and 1s that are separated by spaces, as rows (S, 784)."""
     if not path.is_file():
         raise ValueError(f"{path} is missing; expected {' '.join(BINARIZED_MNIST.files)}")
-    digits = np.frombuffer(path.read_bytes(), np.uint8)
+    with reading(path, "text of 0s and 1s"):
+        digits = np.frombuffer(path.read_bytes(), np.uint8)
     values = digits[(digits >= ord("0")) & (digits <= ord("9"))] - ord("0")
     return values[: len(values) // PIXELS * PIXELS].reshape(-1, PIXELS)

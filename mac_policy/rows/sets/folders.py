@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice
+from mac_policy.common.reading import reading
 from mac_policy.rows.sets.published import Published
 from mac_policy.rows.sets.row_set import RowSet
 
 SIZE = 64
+MOST_PIXELS = 50_000_000
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
 SHARES = (0.9, 0.95)  # cumulative shares of the training and validation splits of a folder without splits
@@ -73,13 +75,12 @@ class ImageFiles:
 
 def read_square(path: Path, size: int) -> NDArray[np.uint8]:
     """Read the central square of an image file, downsampled by averaging. (3 * size * size,)"""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
-        with Image.open(path) as image:
-            whole = image.convert("RGB")
-    except (UnidentifiedImageError, OSError, SyntaxError) as error:
-        raise ValueError(f"{path} is not a readable image: {error}") from error
+    with reading(path, "readable image"), Image.open(path) as image:
+        if image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{path} promises {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}")
+        whole = image.convert("RGB")
     side = min(whole.size)
     left, top = ((length - side) // 2 for length in whole.size)
     square = whole.resize((size, size), Image.Resampling.BOX, box=(left, top, left + side, top + side))

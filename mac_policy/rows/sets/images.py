@@ -99,7 +99,12 @@ def batch_files(folder: Path, stem: str, count: int, suffixes: tuple[str, ...]) 
 
 
 def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
-    """Memory-map the images (10000, 3072) of a binary batch. A record is one label byte and 3072 image bytes."""
+    """Memory-map the images (10000, 3072) of a binary batch."""
+    return read_cifar_records(path)[:, 1:]
+
+
+def read_cifar_records(path: Path) -> NDArray[np.uint8]:
+    """Memory-map the records (10000, 1 + 3072) of a binary batch, each one label byte and 3072 image bytes."""
     found = path.stat().st_size
     if found != BATCH_BYTES:
         raise ValueError(
@@ -108,7 +113,7 @@ def read_cifar_binary(path: Path) -> NDArray[np.uint8]:
     records: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r", shape=(IMAGES_A_BATCH, 1 + PIXELS))
     if records[:, 0].max() > 9:
         raise ValueError(f"{path} is no CIFAR-10 batch: it has labels above 9")
-    return records[:, 1:]
+    return records
 
 
 def read_batch(path: Path, images: int | None = None) -> NDArray[np.uint8]:
@@ -116,8 +121,9 @@ def read_batch(path: Path, images: int | None = None) -> NDArray[np.uint8]:
     content = {"data": mapped_member(path, "data")} if path.suffix == ".npz" else read_pickle(path)
     data = content.get("data") if isinstance(content, dict) else None
     wanted = f"uint8 'data' of shape ({images or 'images'}, {PIXELS})"
-    if not isinstance(data, np.ndarray):
+    if not isinstance(data, np.ndarray) or data.ndim == 0 or data.size == 0:
         raise ValueError(f"{path} holds no {wanted}")
+    data = np.asarray(data)
     rows: NDArray[np.uint8] = data.reshape(len(data), -1)
     if rows.dtype != np.uint8 or rows.shape[1] != PIXELS or (images is not None and len(rows) != images):
         raise ValueError(f"{path} holds {data.dtype} 'data' of shape {data.shape}, expected {wanted}")

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mac_policy.common.arrays import read_npy
 from mac_policy.common.checks import check_count
+from mac_policy.common.reading import reading
 from mac_policy.rows.columns import Columns
 from mac_policy.rows.columns.cells import Name
 from mac_policy.rows.sets.row_set import RowSet, files_sha256
@@ -48,11 +50,9 @@ def read_numbers(path: Path) -> tuple[list[Name], NDArray[np.float64]]:
     """Names and values (R, C) of the columns of a csv file, whose first line may name them, or of an npy file."""
     if not path.is_file():
         raise ValueError(f"data.path={path}: there is no such file")
-    try:
-        table = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _read_csv(path)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    columns = Columns.of(table, find_integers=False)
+    with reading(path, "table"):
+        table = read_npy(path) if path.suffix == ".npy" else _read_csv(path)
+        columns = Columns.of(table, find_integers=False)
     if texts := [column.name for column in columns.all if column.is_categorical]:
         raise ValueError(f"{path}: the columns {texts} do not hold numbers. {ADVICE}")
     cells = columns.read(table)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice
+from mac_policy.common.reading import reading
 from mac_policy.rows.sets import digits, images
 from mac_policy.rows.sets.folders import FOLDERS, load_folder
 from mac_policy.rows.sets.formats import read_pickle
@@ -115,5 +116,11 @@ def _cifar10(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 def _cifar10_batch(path: Path) -> NDArray[np.uint8]:
     if path.suffix == ".bin":
-        return np.array(np.fromfile(path, np.uint8).reshape(-1, 1 + images.PIXELS)[:, 0], np.uint8)
-    return np.asarray(read_pickle(path)["labels"], np.uint8)
+        return np.array(images.read_cifar_records(path)[:, 0])
+    content = read_pickle(path)
+    found = content.get("labels") if isinstance(content, dict) else None
+    with reading(path, "batch with labels 0..9"):
+        labels = np.asarray(found)
+        if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.min(initial=0) < 0 or labels.max(initial=0) > 9:
+            raise ValueError(f"labels are {labels.dtype} of shape {labels.shape}")
+        return labels.astype(np.uint8)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from mac_policy.common.arrays import read_npy
 from mac_policy.common.checks import check_choice
 from mac_policy.common.download import Download
+from mac_policy.common.hdf5 import open_hdf5
+from mac_policy.common.reading import reading
 from mac_policy.rows.sets.formats import frame_columns
 from mac_policy.rows.sets.published import Published
 from mac_policy.rows.sets.row_set import RowSet, files_sha256
@@ -112,11 +114,8 @@ def prepare_miniboone(folder: Path) -> Splits:
 def prepare_bsds(folder: Path) -> Splits:
     """Patches of grayscale images, as they are preprocessed in the published file."""
     path = folder / "BSDS300" / "BSDS300.hdf5"
-    try:
-        with h5py.File(path) as file:
-            parts = [np.asarray(file[split], np.float64) for split in ("train", "validation", "test")]
-    except (OSError, KeyError) as error:
-        raise ValueError(f"{path} is truncated or has no train, validation and test: {error}") from error
+    with open_hdf5(path, "HDF5 file with train, validation and test") as file:
+        parts = [np.asarray(file[split], np.float64) for split in ("train", "validation", "test")]
     return Splits(*(finite(rows, path) for rows in parts))
 
 
@@ -184,21 +183,18 @@ def finite(rows: Floats, path: Path) -> Floats:
 
 
 def load_npy(path: Path, columns: int | None = None) -> Floats:
-    try:
-        data: NDArray[Any] = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path} is truncated or no npy file: {error}") from error
+    data = read_npy(path)
     if data.ndim != 2 or (columns is not None and data.shape[1] != columns):
         raise ValueError(f"{path} has an array of shape {data.shape}, expected rows of {columns or 'equal'} columns")
-    return finite(data.astype(np.float64), path)
+    with reading(path, "array of numbers"):
+        numbers = data.astype(np.float64)
+    return finite(numbers, path)
 
 
 def load_csv(path: Path) -> Floats:
     """Read a csv file with one header line. A trailing comma does not add a column."""
-    try:
+    with reading(path, "table of numbers"):
         with path.open() as file:
             fields = [next(file), next(file)][1].rstrip().rstrip(",").count(",") + 1
         data = np.loadtxt(path, np.float64, delimiter=",", skiprows=1, ndmin=2, usecols=range(fields))
-    except (ValueError, OSError, StopIteration) as error:
-        raise ValueError(f"{path} is truncated or no table of numbers: {error}") from error
     return finite(data, path)

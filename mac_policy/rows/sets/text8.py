@@ -11,15 +11,16 @@ import gzip
 import hashlib
 import re
 import zipfile
-import zlib
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mac_policy.common.arrays import opened_member
 from mac_policy.common.checks import check_count
 from mac_policy.common.download import Download
+from mac_policy.common.reading import reading
 from mac_policy.rows.sets.published import Published, sole_file
 from mac_policy.rows.sets.row_set import RowSet, files_sha256
 
@@ -91,19 +92,19 @@ def named_length(path: Path) -> int | None:
 
 def read_bytes(path: Path) -> NDArray[np.uint8]:
     """Read the characters as bytes and check their number. An uncompressed file is memory-mapped."""
-    try:
+    most = (named_length(path) or CHARACTERS) + 1
+    with reading(path, f"text of {_expected(path)}"):
         if path.suffix == ".gz":
             with gzip.open(path) as file:
-                content = np.frombuffer(file.read(), np.uint8)
+                content = np.frombuffer(file.read(most), np.uint8)
         elif path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                content = np.frombuffer(archive.read("text8"), np.uint8)
+            with zipfile.ZipFile(path) as archive, opened_member(archive, archive.getinfo("text8"), path) as file:
+                content = np.frombuffer(file.read(most), np.uint8)
         else:
             content = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.zeros(0, np.uint8)
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path} is truncated or damaged ({error}); expected {_expected(path)}") from error
-    if len(content) != (named_length(path) or CHARACTERS):
-        raise ValueError(f"{path} has {len(content):,} characters, expected {_expected(path)}")
+    if len(content) != most - 1:
+        found = f"{len(content):,}" if path.suffix not in (".gz", ".zip") or len(content) < most else "more"
+        raise ValueError(f"{path} has {found} characters, expected {_expected(path)}")
     found = CONTENT_MD5 if named_length(path) else hashlib.md5(content.data, usedforsecurity=False).hexdigest()
     if found != CONTENT_MD5:
         raise ValueError(f"{path} is not text8: the md5 of its characters is {found}, expected {CONTENT_MD5}")

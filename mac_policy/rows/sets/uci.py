@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.download import Download
+from mac_policy.common.reading import reading
 from mac_policy.rows.sets.published import Published, sole_file
 from mac_policy.rows.sets.row_set import RowSet, files_sha256
 from mac_policy.rows.sets.scaling import Scaling, drop_constant
@@ -71,7 +72,9 @@ def random_split(
 def read_numbers(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Read a table of finite numbers separated by spaces. A ValueError names the first invalid line."""
     rows: list[list[float]] = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    with reading(path, "table of numbers"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
         fields = line.split()
         if not fields:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,43 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mac_policy.common import files
-from mac_policy.common.checks import check_count
+from mac_policy.common.checks import check_count, check_mapping
 from mac_policy.common.files import CheckpointError
-from mac_policy.common.folders import CONFIG, WEIGHTS, read_config, read_weights
+from mac_policy.common.folders import (
+    CONFIG,
+    SCHEMA,
+    WEIGHTS,
+    Config,
+    largest_model,
+    limited,
+    read_config,
+    read_weights,
+)
 from mac_policy.common.provenance import versions, write_json
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.settings import Natural, from_mapping
 from mac_policy.core import AnyOrderModel, Factorization
 from mac_policy.core.heads import Mixed
 from mac_policy.rows.columns import Columns
 from mac_policy.rows.columns.cells import Cells, Class, Name
+from mac_policy.rows.columns.columns import ColumnsRecord
 from mac_policy.rows.imputer.training import trained_model
 from mac_policy.rows.table_model.answers import CategoryConditional, NumberConditional, column_conditional
 from mac_policy.rows.table_model.restoring import restored
 from mac_policy.rows.table_model.settings import TableSettings
 from mac_policy.training.streams import stream
 
-SCHEMA = 1
-KEYS = ("schema", "columns", "settings", "training")
 ROWS = 4096  # rows that are answered at once
+
+
+@dataclass(frozen=True)
+class TableConfig(Config):
+    """config.json of a TableModel."""
+
+    columns: ColumnsRecord
+    settings: TableSettings
+    training: Mapping[str, Any]
+    random_state: Natural = 0
+    versions: Mapping[str, Any] = field(default_factory=dict)
 
 
 class TableModel:
@@ -74,6 +93,8 @@ class TableModel:
         verbose: bool = False,
         **settings: Any,
     ) -> None:
+        if kinds is not None:
+            check_mapping("kinds", kinds)
         self.kinds, self.names, self.verbose = kinds, names, verbose
         self.random_state = check_count("random_state", random_state, 0)
         self.settings = from_mapping(TableSettings, settings, "settings of a TableModel")
@@ -138,9 +159,10 @@ class TableModel:
         as they are.
         """
         count = check_count("n_samples", n_samples)
+        seed = self.random_state if random_state is None else check_count("random_state", random_state, 0)
         known = self._nothing() if known is None else known
         values, missing = self._encoded(known)
-        generator = stream(self.random_state if random_state is None else random_state, "sample")
+        generator = stream(seed, "sample")
         x, hole = (part.repeat_interleave(count, 0) for part in (values, missing))
         drawn = [
             self.model.sample(part, given=~unknown, factorization=self.factorization, generator=generator)
@@ -191,12 +213,13 @@ class TableModel:
     def load(folder: str | Path) -> TableModel:
         """A saved model. CheckpointError names the file that cannot be used."""
         folder = Path(folder)
-        config = read_config(folder, "a TableModel", SCHEMA, KEYS)
+        config, _ = read_config(folder, "the folder of a TableModel", TableConfig)
+        found = TableModel(random_state=config.random_state)
+        found.settings, found.training = config.settings, dict(config.training)
         try:
-            found = TableModel(random_state=config.get("random_state", 0), **config["settings"])
-            found.columns, found.training = Columns.from_json(config["columns"]), config["training"]
+            found.columns = config.columns.columns_of()
             found.factorization = found.settings.law(len(found.columns.variables))
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise CheckpointError(f"{folder / CONFIG}: {error}") from error
         found.model = _with_weights(found, folder)
         return found
@@ -230,9 +253,12 @@ class TableModel:
 
 
 def _with_weights(model: TableModel, folder: Path) -> AnyOrderModel:
-    weights = read_weights(folder)
+    path = folder / WEIGHTS
+    weights = read_weights(path)
     try:
-        with torch.random.fork_rng():
-            return restored(model.columns, model.settings, weights)
-    except (KeyError, RuntimeError) as error:
-        raise CheckpointError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {error}") from error
+        with torch.random.fork_rng(), limited(largest_model(path), "the model of this table, by its weights,"):
+            return restored(model.columns, model.settings, weights, path)
+    except CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CheckpointError(f"{path} does not fit its {CONFIG}: {error}") from error

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from mac_policy.common.folders import fill
 from mac_policy.core import AnyOrderModel
 from mac_policy.rows.columns import Columns
 from mac_policy.rows.imputer.encoding import Encoding
@@ -17,8 +19,8 @@ from mac_policy.rows.table_model.settings import TableSettings
 JOINT = "network.members.joint."
 
 
-def restored(columns: Columns, settings: TableSettings, tensors: Mapping[str, Tensor]) -> AnyOrderModel:
-    """The model with these weights. KeyError or RuntimeError if they are not those of such a model."""
+def restored(columns: Columns, settings: TableSettings, tensors: Mapping[str, Tensor], path: Path) -> AnyOrderModel:
+    """The model with these weights of a file. An error if they are not those of such a model."""
     sizes = [len(column.classes) for column in columns.variables]
     head = columns.head(settings.num_components)
     mixed = columns.head(settings.num_components * settings.members).double()
@@ -34,5 +36,5 @@ def restored(columns: Columns, settings: TableSettings, tensors: Mapping[str, Te
         noise=settings.noise,
     )
     model = AnyOrderModel(Ensemble(members, mixed).double(), mixed, validate=False)
-    model.load_state_dict(dict(tensors))
+    fill(model, tensors, path)
     return model.eval().requires_grad_(False)

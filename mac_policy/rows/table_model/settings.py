@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 
 from mac_policy.common.checks import check_range
-from mac_policy.common.settings import Count, NonNegative, Positive, choice
+from mac_policy.common.settings import Count, Depth, NonNegative, Positive, Size, choice
 from mac_policy.core import Factorization, MaskTuned, UniformCardinality, UniformOrder
 from mac_policy.rows.imputer.training import DEVICES, ImputerSettings
 
@@ -37,14 +37,14 @@ class TableSettings(ImputerSettings):
     """
 
     factorization: Annotated[str, choice(FACTORIZATIONS)] = "any"
-    members: Count = 5
+    members: Depth = 5
     steps: Count = 2000
     patience: Count = 300
     batch_size: Count = 320
     learning_rate: Positive = 5e-3
-    width: Count = 64
-    depth: Count = 2
-    num_components: Count = 5
+    width: Size = 64
+    depth: Depth = 2
+    num_components: Size = 5
     dropout: Annotated[float, partial(check_range, low=0, high=0.99)] = 0.1
     noise: NonNegative = 0.02
     validation: Annotated[float, partial(check_range, low=0, high=0.9)] = 0.2

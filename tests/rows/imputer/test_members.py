@@ -1,11 +1,13 @@
 """The parts of the Imputer: the joint Gaussian, the dimensions, the members and their calibration."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from mac_policy.rows.columns import Columns
-from mac_policy.rows.imputer import training
+from mac_policy.rows.imputer import calibration, training
 from mac_policy.rows.imputer.calibration import calibrate
 from mac_policy.rows.imputer.encoding import Encoding, caps
 from mac_policy.rows.imputer.law import MostlyKnown
@@ -167,18 +169,25 @@ def test_answers_do_not_depend_on_what_is_hidden():
     assert torch.equal(*found)
 
 
-def test_members_hold_out_different_rows_or_none():
-    parts = training.split(100, 5, 0.2, 0)
-    assert sorted(torch.cat([held for _, held in parts]).tolist()) == list(range(100))
+@pytest.mark.parametrize("members", [1, 2, 5])
+def test_each_half_of_the_held_out_rows_is_shared_with_a_neighbour(members):
+    parts = training.split(101, members, 0.2, 0)
     for train, held in parts:
-        assert sorted([*train.tolist(), *held.tolist()]) == list(range(100))
+        assert len(held) == 20
+        assert sorted([*train.tolist(), *held.tolist()]) == list(range(101))
+    for (_, one), (_, next_one) in itertools.pairwise(parts):
+        assert torch.equal(one[10:], next_one[:10])
+    assert len({row for _, held in parts for row in held.tolist()}) == 10 * (members + 1)
+
+
+def test_few_rows_are_not_held_out():
     assert [len(held) for _, held in training.split(20, 3, 0.2, 0)] == [0, 0, 0]
 
 
 def test_calibration_widens_what_is_too_narrow_and_leaves_the_rest():
     columns, rows = encoded({"a": np.random.default_rng(0).normal(size=3000), "b": np.zeros(3000)})
     head = columns.head(6).double()
-    held = [torch.arange(1500), torch.arange(1500, 3000)]
+    held = [torch.arange(2000), torch.arange(1000, 3000)]
     for factor, expected in ((1.0, 1.0), (1.5, 1.5)):
         members = members_of(columns, rows, head)
         torch.nn.init.zeros_(members.last.weight)
@@ -242,10 +251,49 @@ def test_half_of_the_training_masks_lack_few_variables():
     assert law.meets_all(False)
 
 
+def test_questions_hide_one_observed_value_of_each_row_after_another():
+    """Of complete rows a share of the other values is hidden too; variables that are not observed are not asked for."""
+    rows = torch.arange(600.0).view(100, 6)
+    held = [torch.arange(40), torch.arange(20, 60), torch.arange(40, 80)]
+    complete = calibration._questions(rows, held, 0)
+    assert complete.x.shape == (3, 2 * 20 * 6, 6)
+    assert torch.equal(complete.variable[0, 120:], complete.variable[1, :120])
+    assert torch.equal(complete.evidence[1, 120:], complete.evidence[2, :120])
+    for member, rows_of in enumerate(held):
+        asked = {(float(x[0]) / 6, int(v)) for x, v in zip(complete.x[member], complete.variable[member], strict=True)}
+        assert asked == {(float(row), variable) for row in rows_of for variable in range(6)}
+    shown = complete.evidence.double().sum(-1).mean()
+    assert float(shown) == pytest.approx(5 * 0.9, abs=0.1)
+    rows[:, 2:] = torch.nan
+    incomplete = calibration._questions(rows, held, 0)
+    assert set(incomplete.variable.unique().tolist()) == {-1, 0, 1}
+    asked = incomplete.variable >= 0
+    assert torch.equal(incomplete.evidence[asked].sum(-1), torch.ones(int(asked.sum()), dtype=torch.long))
+    assert not incomplete.evidence[asked].gather(-1, incomplete.variable[asked][:, None]).any()
+
+
+def test_the_coverage_of_many_members_follows_from_that_of_one_and_of_two():
+    """Members with errors of their own, beside a direct count over all members on the same values."""
+    members, half, spread = 4, 20_000, 0.6
+    blocks = torch.randn(members + 1, half, generator=generator()).double()
+    errors = spread * torch.randn(members, 2 * half, generator=generator(1)).double()
+    truth = torch.cat([blocks[:-1], blocks[1:]], 1)
+    zeros, chosen = torch.zeros(members, 2 * half, 1).double(), torch.ones(members, 2 * half, 1).double()
+    parts = (zeros, errors[..., None], zeros)
+    y, means = blocks.flatten()[:half], spread * torch.randn(members, half, generator=generator(2)).double()
+    for widening in (0.7, 1.0, 1.3):
+        below = torch.special.ndtr((y - means) / widening).mean(0)
+        direct = [float(((below - 0.5).abs() <= level / 2).double().mean()) for level in calibration.LEVELS]
+        expected = sum((found - level) ** 2 for found, level in zip(direct, calibration.LEVELS, strict=True))
+        of_all, of_each = calibration._misses(parts, truth, chosen, widening)
+        assert float(of_all) == pytest.approx(expected, abs=0.004)
+        assert float(of_each[0]) == pytest.approx(float(of_all))
+
+
 def test_members_that_disagree_are_narrowed():
     columns, rows = encoded({"a": np.random.default_rng(0).normal(size=3000), "b": np.ones(3000)})
     head = columns.head(6).double()
-    held = [torch.arange(1500), torch.arange(1500, 3000)]
+    held = [torch.arange(2000), torch.arange(1000, 3000)]
     found = []
     for gap in (0.0, 0.5):
         members = members_of(columns, rows, head)
@@ -254,10 +302,8 @@ def test_members_that_disagree_are_narrowed():
         ensemble = Ensemble(members, head)
         calibrate(ensemble, rows, held, 0)
         found.append(float(ensemble.widening[0]))
-    own = (1 + 0.5**2) ** 0.5  # a member that is off by the gap is widened for it
-    narrowing = (1 - 2 * 0.5**2 / own**2) ** 0.5
     assert found[0] == pytest.approx(1, abs=0.1)
-    assert found[1] == pytest.approx(own * narrowing, abs=0.15)
+    assert found[1] == pytest.approx((1 - 0.5**2) ** 0.5, abs=0.1)  # the variance of the mixture is 1
 
 
 def test_steps_of_wide_tables_take_fewer_rows():

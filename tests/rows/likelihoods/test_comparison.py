@@ -139,7 +139,7 @@ def test_random_splits_resample_rows_within_their_seed(tmp_path):
 def test_wrong_comparisons_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"seeds must be one or more different numbers, got \[1, 1\]"):
         compare(tmp_path, seeds=(1, 1))
-    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"seeds\[0\] must be a whole number of at least 0, got -1"):
         compare(tmp_path, seeds=(-1,))
     with pytest.raises(ValueError, match="which the arm mac-path asks, 'path'"):
         compare(tmp_path, arms=("mac-path",))

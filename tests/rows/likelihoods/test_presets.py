@@ -165,7 +165,7 @@ def test_presets_are_merged_key_by_key_and_none_changes_nothing():
         ({"training": {"step": 3}}, "unknown key in the training settings 'step'"),
         ({"evaluation": {"row": 3}}, "unknown key in the evaluation settings 'row'"),
         ({"variation": {"images": ["turn"]}}, "unknown variation of images 'turn'"),
-        ({"data": {"chunks": 3}}, "unknown key in data 'chunks'"),
+        ({"data": {"chunks": 3}}, "unknown key in the data 'chunks'"),
         ({"energy_warmup": -1}, "energy_warmup must be a whole number"),
     ],
 )

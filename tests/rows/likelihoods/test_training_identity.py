@@ -45,10 +45,11 @@ def test_a_variation_that_does_not_fit_the_rows_is_refused_before_training(tmp_p
 
 
 def test_an_arm_is_asked_for_the_files_that_it_was_trained_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("mac_policy.rows.likelihoods.presets.load_rows", lambda *a, **k: letters())
-    a_run(tmp_path, rows=letters()).go()
+    rows = dataclasses.replace(letters(), name="text8")
+    monkeypatch.setattr("mac_policy.rows.likelihoods.presets.load_rows", lambda *a, **k: rows)
+    a_run(tmp_path, rows=rows).go()
     assert rows_of_arm(tmp_path).sha256 == "0" * 64
-    other = dataclasses.replace(letters(), sha256="5" * 64)
+    other = dataclasses.replace(rows, sha256="5" * 64)
     monkeypatch.setattr("mac_policy.rows.likelihoods.presets.load_rows", lambda *a, **k: other)
     with pytest.raises(ValueError, match=f"other data than memory: sha256 {'0' * 64}, here {'5' * 64}; set root or"):
         rows_of_arm(tmp_path)

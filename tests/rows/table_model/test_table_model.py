@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from mac_policy import CheckpointError, TableModel
 from mac_policy.core import UntrainedQueryWarning
@@ -231,9 +232,15 @@ def test_a_damaged_folder_is_named(tmp_path, model):
         TableModel.load(tmp_path / "nowhere")
     folder = model.save(tmp_path / "m")
     config = json.loads((folder / "config.json").read_text())
-    for key, value, message in (("schema", 9, "schema 9"), ("settings", {"width": 17}, "does not fit")):
+    for key, value, message in (("schema", 9, "schema 9"), ("settings", {"width": 17}, "has shape|lacks the tensor")):
         (folder / "config.json").write_text(json.dumps(config | {key: value}))
         with pytest.raises(CheckpointError, match=message):
+            TableModel.load(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = load_file(folder / "model.safetensors")
+    for wrong in ({"network.widening": -tensors["network.widening"]}, {"network.heat": torch.zeros(()).double()}):
+        save_file(tensors | wrong, folder / "model.safetensors")
+        with pytest.raises(CheckpointError, match=r"model\.safetensors: .* must be above 0"):
             TableModel.load(folder)
     (folder / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match="not JSON"):
