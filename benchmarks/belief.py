@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import envs  # noqa: F401  (registers the tasks)
+from benchmarks.options import add_commanded, parsed
 from mac_policy import Demonstrations, load_policy
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.statistics import mean_over_seeds
@@ -90,7 +91,7 @@ def main() -> None:
         found = []
         for folder in options.policies:
             policy = load_policy(folder)
-            if not isinstance(policy, MAC) or not policy.variables.labels:
+            if not isinstance(policy, MAC) or not policy.categories:
                 raise SystemExit(f"{folder} infers no labels")
             mask = OperatorDims.parse(0 if spec == "none" else spec, policy.action_dim).masks(np.array([0]))[0]
             values, curves[spec] = measure(policy, held_out(folder, demos), mask, options.most)
@@ -129,15 +130,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "policies", type=Path, nargs="+", help="folders of MAC policies with labels, one a training seed"
     )
-    parser.add_argument("--task", default="kitchen-intent")
-    parser.add_argument("--source", default="auto", help="of the demonstrations [auto]")
-    parser.add_argument("--episodes", type=int, default=None, help="of the demonstrations, as in the training")
-    parser.add_argument("--dims", nargs="+", default=["none", "0,1", "0,1,2,3", "5,6,7,8"], help="that are commanded")
+    add_commanded(parser)
     parser.add_argument("--most", type=int, default=60, help="held-out episodes at most")
     parser.add_argument("--out", type=Path, default=Path("runs/belief"))
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    return options
+    return parsed(parser)
 
 
 if __name__ == "__main__":

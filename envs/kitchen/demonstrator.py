@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from envs.kitchen import environment as kitchen  # first: it explains why a simulator cannot be loaded
 from envs.kitchen.control import RobotArm, action_for
+from envs.kitchen.detours import Detours
 from envs.kitchen.goals import (
     CANONICAL_ORDER,
     HINGE_CABINET,
@@ -89,6 +90,13 @@ class ScriptedExpert:
             self._plan(simulator)
         return action_for(data, np.zeros(7), gripper=1.0)
 
+    def carried(self, detours: Detours, simulator: kitchen.KitchenEnv) -> NDArray[np.float32] | None:
+        """(9,) what the robot executes in place of the last action of `act` where a detour takes it; otherwise None."""
+        if self._stroke is None or self._arm is None:
+            return None
+        approached = self._pursued if self._stroke.stage is Stage.TRAVEL else None
+        return detours.action(approached, self._arm, self._speed, simulator)
+
     def _plan(self, simulator: kitchen.KitchenEnv) -> None:
         """Plan the next stroke, or finish when no goal is left."""
         left = self._able(self._left())
@@ -145,6 +153,7 @@ class Plan(NamedTuple):
     """Seed of the environment's reset."""
     expert_rng: np.random.Generator
     noise_rng: np.random.Generator
+    detour_rng: np.random.Generator
 
 
 def plan_episode(
@@ -160,9 +169,10 @@ def plan_episode(
     if not 0 <= low <= high:
         raise ValueError(f"noise must be a standard deviation >= 0 or a range (low, high), got {noise!r}")
     rng = np.random.default_rng([seed, index])
-    expert_rng, noise_rng = rng.spawn(2)
+    expert_rng, noise_rng, detour_rng = rng.spawn(3)
     tasks = demonstration_order(task, order, rng)
-    return Plan(tasks, float(rng.uniform(low, high)), int(rng.integers(2**31)), expert_rng, noise_rng)
+    level, start_seed = float(rng.uniform(low, high)), int(rng.integers(2**31))
+    return Plan(tasks, level, start_seed, expert_rng, noise_rng, detour_rng)
 
 
 def add_arm_noise(action: NDArray[np.float32], std: float, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -191,12 +201,14 @@ def record_episode(
     start: str = "official",
     joint_std: float = 0.05,
     sensors: str = "stock",
+    detours: float = 0.0,
 ) -> Episode:
     """Demonstration `index` under `seed`, the same bytes each time.
 
     The episode ends when the hand has backed off from its last goal, or after `max_steps` steps. `actions` are clean,
-    `executed` have noise. `rewards` count the goals of `task` as its environment does; `completed` also lists
-    completed goals that are not goals of `task`.
+    `executed` have noise. A detour begins with the probability `detours` at each step on the way to a goal. `rewards`
+    count the goals of `task` as its environment does; `completed` also lists completed goals that are not goals of
+    `task`.
 
     >>> episode = record_episode("kitchen-mixed", seed=0, index=7)
     """
@@ -205,6 +217,7 @@ def record_episode(
     goals = goal_tasks(task)
     plan = plan_episode(task, seed=seed, index=index, order=order, noise=noise)
     env, expert = recording_kitchen(observation, start, joint_std, sensors), ScriptedExpert()
+    carried = Detours(detours, plan.detour_rng)
     seen, info = env.reset(seed=plan.start_seed)
     expert.reset(plan.order, plan.expert_rng)
     observations, actions, executed, rewards = [seen], [], [], []
@@ -212,8 +225,9 @@ def record_episode(
         action = expert.act(seen, env.unwrapped)
         if expert.finished:
             break
+        elsewhere = expert.carried(carried, env.unwrapped) if detours else None
         actions.append(action)
-        executed.append(add_arm_noise(action, plan.noise, plan.noise_rng))
+        executed.append(add_arm_noise(action if elsewhere is None else elsewhere, plan.noise, plan.noise_rng))
         before = info["completed"]
         seen, _, _, _, info = env.step(executed[-1])
         observations.append(seen)

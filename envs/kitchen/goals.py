@@ -35,6 +35,8 @@ ORDERS = ("default", "random", "canonical")
 UNDIRECTED = ("kitchen-mixed", "kitchen-partial", "kitchen-intent")
 RANDOM_BY_DEFAULT = ("kitchen-partial", "kitchen-intent")
 TASKS_PER_DEMONSTRATION = 4
+DETOURS = {"detours": 0.03, "max_steps": 340}
+"""How demonstrations of kitchen-intent are recorded; detours take time."""
 
 # D4RL's 60 columns: 0-8 robot, 9-29 objects, 30-59 the goal. FrankaKitchen-v1's 59: 0-8 robot positions, 9-17
 # robot velocities, 18-38 objects, 39-58 object velocities. Both have the 30 positions.

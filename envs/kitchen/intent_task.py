@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from envs.kitchen.goals import (
     CANONICAL_ORDER,
+    DETOURS,
     MAX_EPISODE_STEPS,
     TASKS_PER_DEMONSTRATION,
     VIEWS,
@@ -163,7 +164,7 @@ def intent_data(sensors: str = "stock") -> TaskData:
         views=VIEWS,
         published_kind="human",
         official=official_file("kitchen-mixed"),
-        scripted=scripted_kitchen(INTENT, sensors, episodes=EPISODES),
+        scripted=scripted_kitchen(INTENT, sensors, DETOURS, episodes=EPISODES),
         variant=variant_of(sensors),
         completions=kitchen_completions,
     )

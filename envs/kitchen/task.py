@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -49,7 +49,7 @@ ACTIONS = Actions(
     scale=(SCALE,),
 )
 """An action sends each joint to its reading + SCALE * action."""
-DEMONSTRATOR = ("control", "demonstrator", "environment", "goals", "sensors", "stroke", "strokes")
+DEMONSTRATOR = ("control", "demonstrator", "detours", "environment", "goals", "sensors", "stroke", "strokes")
 ACTION_SPACE = spaces.Box(-1.0, 1.0, (9,), np.float32)
 SIZE_OF_VIEW = {30: "qpos", 59: "full"}
 
@@ -152,13 +152,16 @@ def variant_of(sensors: str) -> str:
     return "" if sensors == "stock" else f"{sensors}-sensors"
 
 
-def scripted_kitchen(name: str, sensors: str, **more: Any) -> Scripted:
-    """The scripted demonstrations of a set of goals; more: other fields of `Scripted`."""
+def scripted_kitchen(name: str, sensors: str, recording: Mapping[str, Any] | None = None, **more: Any) -> Scripted:
+    """The scripted demonstrations of a set of goals; recording: arguments of `record_episode`; more: other fields of
+    `Scripted`."""
+    recorder = partial(record, name, sensors=sensors, **(recording or {}))
     spec = gymnasium.spec(f"mac_policy/{name}-v0")
     spec = dataclasses.replace(spec, kwargs={**spec.kwargs, "sensors": sensors}) if sensors != "stock" else spec
     card = Card(
         description=f"Scripted demonstrations of {name} ({', '.join(GOAL_SETS[name])}) in FrankaKitchen-v1. "
-        "Labels are the demonstrator's clean actions; infos/executed_actions are those executed, with noise.",
+        "Labels are the demonstrator's clean actions; infos/executed_actions are those executed, with noise"
+        f"{' and detours' if recording and recording.get('detours') else ''}.",
         algorithm="scripted demonstrator with DART-like collection noise",
         author=("mac_policy contributors",),
         requirements=("gymnasium-robotics>=1.4", "mujoco>=3.3,<3.12"),
@@ -166,19 +169,19 @@ def scripted_kitchen(name: str, sensors: str, **more: Any) -> Scripted:
         action_space=ACTION_SPACE,
     )
     return Scripted(
-        partial(record, name, sensors=sensors),
+        recorder,
         card=card,
-        orders={order: partial(record, name, order, sensors=sensors) for order in ("random", "canonical")},
+        orders={order: partial(recorder, order) for order in ("random", "canonical")},
         modules=tuple(f"envs.kitchen.{module}" for module in DEMONSTRATOR),
         **more,
     )
 
 
-def record(task: str, order: str = "default", *, seed: int, index: int, sensors: str = "stock") -> Episode:
+def record(task: str, order: str = "default", *, seed: int, index: int, **recording: Any) -> Episode:
     """Scripted demonstration `index`. All 59 values are stored, so that the set serves both views."""
     from envs.kitchen.demonstrator import record_episode
 
-    return record_episode(task, seed=seed, index=index, order=order, observation="full", sensors=sensors)
+    return record_episode(task, seed=seed, index=index, order=order, observation="full", **recording)
 
 
 KITCHENS = tuple(KitchenTask(name) for name in OFFICIAL)

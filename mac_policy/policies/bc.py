@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from mac_policy.common.settings import Count
+from mac_policy.common.settings import Depth, Size
 from mac_policy.core.frame import Frame
 from mac_policy.core.networks.mlp import hidden_layers
 from mac_policy.policies.policy import Policy, Request
@@ -24,8 +24,8 @@ def mlp(inputs: int, width: int, depth: int, outputs: int, bias: bool = True) ->
 class BCSettings(PolicySettings):
     """width, depth: of the MLP."""
 
-    width: Count = 512
-    depth: Count = 4
+    width: Size = 512
+    depth: Depth = 4
 
 
 class BC(Policy):

@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mac_policy.common.folders import Checked
+
 Floats = NDArray[np.float64]
 
 IMPOSSIBLE = 1e-5
@@ -29,7 +31,7 @@ class Heard(NamedTuple):
     command: Floats
 
 
-class Belief(nn.Module):
+class Belief(Checked, nn.Module):
     """The rule by which the belief b over the classes of one label moves from step to step:
 
         b'(k) ~ [(1 - change) b(k) + change p(k | o)] [p(k | o) > IMPOSSIBLE] p(command | o, k)^tempering
@@ -52,6 +54,13 @@ class Belief(nn.Module):
         super().__init__()
         for name, value in (("change", 0.05), ("tempering", 0.2), ("temperature", 1.0)):
             self.register_buffer(name, torch.tensor(value))
+
+    def check(self) -> None:
+        """ValueError unless the buffers are those of a rule."""
+        for name, high in (("change", 1.0), ("tempering", math.inf), ("temperature", math.inf)):
+            value = float(getattr(self, name))
+            if not 0 <= value <= high or (name == "temperature" and value == 0):
+                raise ValueError(f"{name} of a belief is {value}: it is damaged")
 
     def start(self, heard: Heard) -> Floats:
         """(B, K): the belief at the start of an episode, before any command."""

@@ -10,25 +10,36 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from mac_policy.common import files as atomic
-from mac_policy.common.checks import check_choice, nearest_hint
+from mac_policy.common import folders
+from mac_policy.common.checks import check_choice, check_instance, nearest_hint
 from mac_policy.common.digest import file_sha256
 from mac_policy.common.files import CheckpointError
+from mac_policy.common.folders import CONFIG, SCHEMA, WEIGHTS, read_weights
 from mac_policy.common.provenance import versions
 from mac_policy.policies.mac import MAC
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import POLICIES, make_policy
-from mac_policy.policies.spaces import Spaces, check_same, spaces_from_json, spaces_to_json
+from mac_policy.policies.spaces import Spaces, SpacesRecord, check_same, spaces_from_json, spaces_to_json
 
-SCHEMA = 1
-FITTED_LATER = ("widened.", "plan_margin", "plan_floor", "honest_ready")
+FITTED_LATER = ("widened.", "widened_labels.", "plan_margin", "plan_floor", "honest_ready")
 HONEST = ("honest_network.", *FITTED_LATER)
 """Tensors that a policy may lack: what they correct is then left as it is."""
-CONFIG, WEIGHTS, BEST = "config.json", "model.safetensors", "best.safetensors"
-KEYS = ("schema", "policy", "settings", "spaces", "dataset", "versions", "training")
+BEST = "best.safetensors"
+
+
+@dataclass(frozen=True)
+class PolicyConfig(folders.Config):
+    """config.json of a policy."""
+
+    policy: str
+    settings: Mapping[str, Any]
+    spaces: SpacesRecord
+    dataset: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    training: Mapping[str, Any]
 
 
 def save_policy(
@@ -43,6 +54,7 @@ def save_policy(
 
     >>> load_policy(save_policy(policy, "runs/mine")).act(obs)   # writes files   # doctest: +SKIP
     """
+    check_instance("policy", policy, Policy)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     config = {
@@ -82,79 +94,54 @@ def load_policy(
     """
     folder = Path(folder)
     config = read_config(folder)
-    policy = _build(folder, config, settings or {})
+    path = folder / {"last": WEIGHTS, "best": BEST}[check_choice("weights", weights, ("last", "best"))]
+    policy = _build(path, config, settings or {})
     if spaces is not None:
         check_same(policy.spaces, spaces)
-    name = {"last": WEIGHTS, "best": BEST}[check_choice("weights", weights, ("last", "best"))]
-    tensors = _read_weights(folder / name)
-    if name == BEST and isinstance(policy, MAC) and policy.settings.honest_steps and (folder / WEIGHTS).exists():
-        last = _read_weights(folder / WEIGHTS)  # densities are fitted once, at the end
+    largest = folders.largest_file(policy)
+    tensors = read_weights(path, largest)
+    if path.name == BEST and isinstance(policy, MAC) and policy.settings.honest_steps and (folder / WEIGHTS).exists():
+        last = read_weights(folder / WEIGHTS, largest)  # densities are fitted once, at the end
         tensors |= {key: tensor for key, tensor in last.items() if key.startswith(HONEST)}
-    _fill(policy, tensors, folder / name)
+    _fill(policy, tensors, path)
     return policy.to(device).eval()
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """config.json of a policy folder, checked for its schema and keys."""
-    path = Path(folder) / CONFIG
+    """config.json of a policy folder, checked against its schema."""
+    return folders.read_config(Path(folder), "a policy folder", PolicyConfig)[1]
+
+
+def read_spaces(path: Path, config: Mapping[str, Any]) -> Spaces:
+    """The spaces of a config.json; CheckpointError naming the file where they are none."""
     try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{Path(folder)} is not a policy folder: it holds no {CONFIG}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not {type(config).__name__}")
-    if missing := [key for key in KEYS if key not in config]:
-        raise CheckpointError(f"{path} lacks the key {missing[0]!r}")
-    if unknown := [key for key in config if key not in KEYS]:
-        raise CheckpointError(f"{path} has an unknown key {unknown[0]!r}; known: {', '.join(KEYS)}")
-    if config["schema"] != SCHEMA:
-        raise CheckpointError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
-    return config
+        return spaces_from_json(config["spaces"])
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
 
 
-def _build(folder: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> Policy:
-    kind = config["policy"]
-    if not isinstance(kind, str) or kind not in POLICIES:  # what a file names is never imported
+def _build(weights: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> Policy:
+    """The policy with these settings; CheckpointError where it needs more numbers than the file of weights holds."""
+    path, kind = weights.with_name(CONFIG), config["policy"]
+    if kind not in POLICIES:  # what a file names is never imported
         raise CheckpointError(
-            f"{folder / CONFIG}: unknown policy {kind!r}; registered are {', '.join(POLICIES)}"
+            f"{path}: unknown policy {kind!r}; registered are {', '.join(POLICIES)}"
             f"{nearest_hint(kind, POLICIES)}. A kind of your own must be registered before its policies are loaded: "
             "import its module and call mac_policy.register_policy(YourPolicy)"
         )
     try:
-        return make_policy(kind, spaces_from_json(config["spaces"]), {**config["settings"], **settings})
-    except KeyError as error:
-        raise CheckpointError(f"{folder / CONFIG}: the spaces lack the key {error}") from error
+        with folders.limited(folders.largest_model(weights), f"a {kind} policy with these settings, by its weights,"):
+            return make_policy(kind, read_spaces(path, config), {**config["settings"], **settings})
+    except CheckpointError:
+        raise
     except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    try:
-        return atomic.read_tensors(path)
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path.parent} holds no {path.name}") from error
-    except SafetensorError as error:
-        raise CheckpointError(f"{path} is truncated or damaged: {error}") from error
+        raise CheckpointError(f"{path}: {error}") from error
 
 
 def _fill(policy: Policy, tensors: Mapping[str, Tensor], path: Path) -> None:
     want = policy.state_dict()
     tensors = _as_now(tensors, policy.settings.horizon)
-    tensors = {name: want[name] for name in want if name.startswith(FITTED_LATER)} | tensors
-    if missing := sorted(want.keys() - tensors.keys()):
-        raise CheckpointError(f"{path} lacks the tensor {missing[0]!r} ({len(missing)} missing)")
-    if unknown := sorted(tensors.keys() - want.keys()):
-        raise CheckpointError(f"{path} holds a tensor this policy has not: {unknown[0]!r}")
-    for name, tensor in tensors.items():
-        if tensor.shape != want[name].shape:
-            raise CheckpointError(
-                f"{path}: {name!r} has shape {tuple(tensor.shape)}, the config asks for {tuple(want[name].shape)}"
-            )
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise CheckpointError(f"{path}: {name!r} holds NaN or infinity")
-    policy.load_state_dict(dict(tensors))
+    folders.fill(policy, {name: want[name] for name in want if name.startswith(FITTED_LATER)} | tensors, path)
 
 
 def _as_now(tensors: Mapping[str, Tensor], horizon: int) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.common.labels import UNSAID, Label
+from mac_policy.common.labels import UNSAID, AnyLabel, Codes, Label, categories, is_said, numbers
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies.policy import Policy
 from mac_policy.training.loop import Loop
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     observations: Tensor  # (B, history, obs)
     targets: Tensor  # (B, horizon, act), as `Variables.targets` returns them
     inside: Tensor  # (B, horizon) False beyond an episode's end
-    labels: Tensor | None = None  # (B, L) codes, of a policy with labels
+    labels: Tensor | None = None  # (B, L) codes (see `common.labels`), of a policy with labels
 
     @property
     def said(self) -> tuple[Tensor, ...]:
@@ -34,14 +34,15 @@ class Batch(NamedTuple):
 
 
 class TrainingData(NamedTuple):
-    """Flat rows and the windows into them."""
+    """Flat steps and the windows into them: one for each step, but none for a step with an unknown label where a policy
+    reads labels as inputs."""
 
     observations: Tensor  # (S, obs)
     targets: Tensor  # (S, act), as `Variables.targets` returns them
-    history: Tensor  # (S, history) rows
-    horizon: Tensor  # (S, horizon) rows
-    inside: Tensor  # (S, horizon)
-    labels: Tensor | None = None  # (S, L)
+    history: Tensor  # (R, history) steps
+    horizon: Tensor  # (R, horizon) steps
+    inside: Tensor  # (R, horizon)
+    labels: Tensor | None = None  # (R, L)
 
     @staticmethod
     def of(demos: Demonstrations, policy: Policy, device: torch.device) -> TrainingData:
@@ -51,15 +52,31 @@ class TrainingData(NamedTuple):
         data = TrainingData(*(torch.from_numpy(array).to(device) for array in arrays))
         if not policy.labels:
             return data
-        if policy.labels_as == "inputs" and (unknown := int((checked_labels(demos, policy.labels) < 0).any(1).sum())):
+        labels = codes_of(demos, policy.labels)
+        data = data._replace(labels=torch.from_numpy(labels).to(device))
+        known = is_said(policy.labels, labels).all(1)
+        if policy.labels_as != "inputs" or known.all():
+            return data
+        if not known.any():
             raise ValueError(
-                f"a {policy.kind} policy reads labels as inputs, but {unknown} of {demos.steps} steps of "
-                f"{demos.source.name} have none: leave these episodes out, or labels=false"
+                f"a {policy.kind} policy reads labels as inputs, and no step of {demos.source.name} has all of "
+                f"{[label.name for label in policy.labels]}: set Episode.labels, or labels=false"
             )
-        return data._replace(labels=torch.from_numpy(checked_labels(demos, policy.labels)).to(device))
+        some = torch.from_numpy(np.flatnonzero(known)).to(device)
+        return data._replace(
+            history=data.history[some],
+            horizon=data.horizon[some],
+            inside=data.inside[some],
+            labels=torch.from_numpy(labels[known]).to(device),
+        )
+
+    @property
+    def rows(self) -> int:
+        """The number of windows."""
+        return len(self.history)
 
     def batch(self, rows: Tensor) -> Batch:
-        """The windows of the given rows (B,)."""
+        """The given windows (B,)."""
         ahead = self.horizon[rows]
         labels = None if self.labels is None else self.labels[rows]
         return Batch(self.observations[self.history[rows]], self.targets[ahead], self.inside[rows], labels)
@@ -73,9 +90,18 @@ def step_inputs(loop: Loop[P], data: TrainingData, step: int) -> tuple[Any, ...]
     return (*batch[:3], draws.rows(loop.share).to(loop.fabric.device), *batch.said)
 
 
+def codes_of(demos: Demonstrations, labels: Sequence[AnyLabel]) -> Codes:
+    """(S, L): the codes of every step, of real values by hindsight."""
+    codes = checked_labels(demos, categories(labels))
+    ahead = [demos.ahead(label.observed, label.steps) for label in numbers(labels)]
+    return np.column_stack([codes, *ahead]).astype(np.float32) if ahead else codes
+
+
 def checked_labels(demos: Demonstrations, labels: Sequence[Label]) -> NDArray[np.int64]:
     """(S, L): the codes; ValueError unless every step has a class of each label, or says that it is not known."""
     found, names = demos.labels, [label.name for label in labels]
+    if not labels:
+        return np.zeros((demos.steps, 0), np.int64)
     if found is None or found.shape[1] != len(labels):
         have = "none" if found is None else str(found.shape[1])
         raise ValueError(

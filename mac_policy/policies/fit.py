@@ -15,6 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from mac_policy.common import files as atomic
+from mac_policy.common.checks import check_count, check_flag, check_instance
+from mac_policy.common.folders import CONFIG, WEIGHTS, TrainingFacts
+from mac_policy.common.labels import categories
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.policies import checkpoint
 from mac_policy.policies.data import Batch, TrainingData, checked_labels, step_inputs
@@ -23,7 +26,7 @@ from mac_policy.policies.mac import MAC
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.recovery import Recovery
-from mac_policy.policies.spaces import spaces_from_json, spaces_to_json
+from mac_policy.policies.spaces import spaces_to_json
 from mac_policy.training import metrics
 from mac_policy.training.fabric import Fabric, make_fabric
 from mac_policy.training.run import Run
@@ -66,6 +69,11 @@ def train(
 
     >>> train(make_policy("bc", spaces), demos, TrainSettings(steps=1000), "runs/bc-s0")   # trains   # doctest: +SKIP
     """
+    check_instance("policy", policy, Policy)
+    check_instance("demos", demos, Demonstrations)
+    check_instance("settings", settings, TrainSettings)
+    check_count("seed", seed, 0)
+    check_flag("resume", resume)
     fabric = fabric or make_fabric(settings)
     trainer = Trainer(policy, demos, settings, Path(folder), seed=seed, fabric=fabric, quiet=quiet)
     return trainer.run(resume)
@@ -75,7 +83,7 @@ class Trainer(Run[Policy]):
     """The run of a policy: its data, and the files it leaves."""
 
     key = "policy"
-    files = (checkpoint.CONFIG, checkpoint.WEIGHTS, CALIBRATION, CURVE)
+    files = (CONFIG, WEIGHTS, CALIBRATION, CURVE)
 
     def __init__(
         self,
@@ -92,9 +100,10 @@ class Trainer(Run[Policy]):
         splits = settings.validation and len(demos) > 1
         train_demos, held_out = demos.split(1 - settings.validation, seed) if splits else (demos, None)
         fit_statistics(policy, train_demos)
+        self.data = TrainingData.of(train_demos, policy, fabric.device)
         super().__init__(
             policy,
-            train_demos.steps,
+            self.data.rows,
             settings,
             folder,
             name=policy.kind,
@@ -104,11 +113,11 @@ class Trainer(Run[Policy]):
             quiet=quiet,
         )
         self.demos = train_demos
-        self.data = TrainingData.of(train_demos, policy, fabric.device)
         self.held_out: Batch | None = None
         if held_out is not None:
-            rows = torch.randperm(held_out.steps, generator=stream(seed, "held-out rows"))[:HELD_OUT_ROWS]
-            self.held_out = TrainingData.of(held_out, policy, fabric.device).batch(rows.to(fabric.device))
+            data = TrainingData.of(held_out, policy, fabric.device)
+            rows = torch.randperm(data.rows, generator=stream(seed, "held-out rows"))[:HELD_OUT_ROWS]
+            self.held_out = data.batch(rows.to(fabric.device))
         self.held_out_demos = held_out
 
     def run(self, resume: bool = True) -> TrainResult:
@@ -170,18 +179,19 @@ class Trainer(Run[Policy]):
         }
         checkpoint.save_policy(self.average, self.folder, self.source, {**said, **facts})
 
-    def read_facts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-        if not (self.folder / checkpoint.CONFIG).exists():
+    def read_facts(self) -> tuple[TrainingFacts, Mapping[str, Any]] | None:
+        if not (self.folder / CONFIG).exists():
             return None
         config = checkpoint.read_config(self.folder)
         facts = config["training"]
+        found = TrainingFacts.of(facts, str(self.folder / CONFIG))
         identity = {"sha256": config["dataset"].get("sha256"), "seed": facts.get("seed")}
         identity |= {"policy": config["policy"], "settings": config["settings"], "training": facts.get("training")}
-        spaces = spaces_to_json(spaces_from_json(config["spaces"]))
+        spaces = spaces_to_json(checkpoint.read_spaces(self.folder / CONFIG, config))
         identity["actions"] = spaces["actions"]
         if "labels_sha256" in facts:
-            identity |= {"labels": spaces["labels"], "labels_sha256": facts["labels_sha256"]}
-        return facts, identity
+            identity |= {"labels": spaces.get("labels"), "labels_sha256": facts["labels_sha256"]}
+        return found, identity
 
 
 def fit_statistics(policy: Policy, demos: Demonstrations) -> None:
@@ -204,7 +214,7 @@ def identity_of(
     """Everything that the weights of a run depend on, as plain JSON: policy, settings, data, their labels and seed."""
     labels = {}
     if policy.labels:
-        codes = checked_labels(demos, policy.labels)
+        codes = checked_labels(demos, categories(policy.labels))  # hindsight depends on the data alone
         labels["labels"] = spaces_to_json(policy.spaces)["labels"]
         labels["labels_sha256"] = hashlib.sha256(np.ascontiguousarray(codes).data).hexdigest()
     found: dict[str, Any] = json.loads(

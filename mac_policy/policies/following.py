@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mac_policy.common.labels import Codes
 from mac_policy.core.frame import Frame
 from mac_policy.core.networks import TrunkQuery
-from mac_policy.core.question import Question
 from mac_policy.policies import inputs, quick_trunk
 from mac_policy.policies.operator_masks import operator_masks
 from mac_policy.policies.policy import Request
@@ -31,7 +31,7 @@ def follow(
     held: inputs.Commanded,
     ahead: NDArray[np.float32],
     request: Request,
-    assumed: NDArray[np.int64] | None,
+    assumed: Codes | None,
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """See `Policy.follow`."""
     with torch.inference_mode():
@@ -54,8 +54,8 @@ def follow(
         present = seen.new_full((len(seen), policy.action_dim), torch.nan)
         if bool(agrees.any()):
             kept, given = request.rows(agrees), (known | planned)[agrees]
-            frame = None if frame is None else Frame(frame.shift[agrees], frame.scale)
-            filled = policy._filled(context[agrees], values[agrees], given, kept, frame, 1)
+            frame = None if frame is None else frame.rows(agrees)
+            filled = policy._filled(context[agrees], values[agrees], given, kept, frame, 1, policy.settings.decode)
             present[agrees] = policy.variables.decode(filled.float(), seen[agrees, -1])[:, 0]
     return present.cpu().numpy(), agrees.cpu().numpy()
 
@@ -79,27 +79,17 @@ def _densities(
     policy: MAC, x: Tensor, commanded: Tensor, said: Tensor, planned: Tensor, context: Tensor, frame: Frame | None
 ) -> tuple[Tensor, Tensor]:
     """(B,) each: log p(command | observation, labels said) and log p(command | observation, labels said, plan)."""
-    both, n = torch.cat([said, said | planned]), len(x)
-    encoded = policy.honest.network.encode(context)
-    found = density(
-        policy,
-        x.repeat(2, 1),
-        query=commanded.repeat(2, 1),
-        given=both,
-        encoded=None if encoded is None else encoded.repeat(2, 1),
-        frame=None if frame is None else Frame(frame.shift.repeat(2, 1), frame.scale),
+    found = policy.honest.log_prob(
+        x.repeat_interleave(2, 0),
+        query=commanded.repeat_interleave(2, 0),
+        given=torch.stack([said, said | planned], 1).flatten(0, 1),
+        factorization=policy.factorization,
+        context=context,
+        frame=None if frame is None else frame.repeat(2),
+        rows_per_context=2,
     )
-    return found[:n], found[n:]
-
-
-def density(
-    policy: MAC, x: Tensor, *, query: Tensor, given: Tensor, encoded: Tensor | None, frame: Frame | None
-) -> Tensor:
-    """(B,): log p(x[query] | x[given]) of the honest model, with the context as its network has encoded it."""
-    model = policy.honest
-    x = torch.where(query | given, x, torch.zeros_like(x))
-    ranks = model.asking.ranks(policy.factorization, query=query, given=given, generator=None).to(x.device)
-    return model.asking.log_prob(Question(x, query, given, encoded, None, frame), ranks, model.rows_per_pass, None)
+    without, following = found.unflatten(0, (-1, 2)).unbind(1)
+    return without, following
 
 
 def _densities_one(
@@ -108,9 +98,8 @@ def _densities_one(
     """The quick form for one row."""
     honest, sums = cast(TrunkQuery, policy.honest.network), []
     dims = [dim for dim in policy.variables.action_order[: policy.action_dim] if commanded[0, dim]]
-    encoded = honest.trunk(context)
     for given in (said, said | planned):
-        reader = quick_trunk.Query(honest, encoded, policy.variables.chunk)
+        reader = policy.begin(honest, context)
         quick_trunk.see_given(reader, x[0].tolist(), given[0].tolist())
         sums.append(reader.sum)
     densities = quick_trunk.Densities(policy.mixture, policy.widened, frame)

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mac_policy.common.settings import Count, Natural, NonNegative, Share
+from mac_policy.common.settings import Count, Depth, Natural, NonNegative, Share, Size
 from mac_policy.core.frame import Frame
 from mac_policy.policies.bc import mlp
 from mac_policy.policies.policy import Policy, Request
@@ -32,8 +32,8 @@ class IBCSettings(PolicySettings):
     langevin_steps, langevin_step: steps at inference and the first step's size, in the same unit
     """
 
-    width: Count = 512
-    depth: Count = 4
+    width: Size = 512
+    depth: Depth = 4
     counter_examples: Count = 64
     counter_steps: Natural = 0
     optimizer: Literal["derivative_free", "langevin"] = "derivative_free"

@@ -1,4 +1,5 @@
-"""What a MAC hears of a person's intent: p(label | observation) and p(command | observation, label)."""
+"""What a MAC hears of a person's intent: p(label | observation) and p(command | observation, label); and what it
+expects of labels of real values."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mac_policy.common.labels import Codes, numbers
 from mac_policy.core.frame import Frame
 from mac_policy.core.heads.discrete import CategoricalConditional
+from mac_policy.core.heads.mixed import real_part
 from mac_policy.policies import inputs, quick_trunk
 from mac_policy.policies.belief import Heard
-from mac_policy.policies.following import density
 from mac_policy.policies.state import PolicyState
 
 EPISODES = 15
@@ -30,24 +32,25 @@ def infer(
     state: PolicyState,
     observations: NDArray[np.float32],
     held: inputs.Commanded | None,
-    said: NDArray[np.int64],
+    said: Codes,
 ) -> tuple[NDArray[np.float64], ...]:
     """See `Policy.infer`; a class that is said is believed."""
-    if not policy.variables.labels:
+    if not policy.categories:
         return ()
+    policy.begun = None
     with torch.inference_mode():
         seen = torch.from_numpy(observations).to(policy.device)
         values, known = policy._evidence(held, len(seen), said)
         context = policy.normalizer.observations(seen).flatten(1)
-        frame = policy.variables.frame(seen[:, -1])
+        frame = policy.frame(seen[:, -1])
         heard = [
             None if (said[:, label] >= 0).all() else hear(policy, label, values, known, context, frame)
-            for label in range(len(policy.variables.labels))
+            for label in range(len(policy.categories))
         ]
     found = []
     for label, (rule, now) in enumerate(zip(policy.belief_rules, heard, strict=True)):
-        told = said[:, label]
-        sure = np.eye(len(policy.variables.labels[label].classes))[np.maximum(told, 0)]
+        told = said[:, label].astype(np.int64)
+        sure = np.eye(len(policy.variables.categories[label].classes))[np.maximum(told, 0)]
         if now is None:
             found.append(sure)
             continue
@@ -57,6 +60,35 @@ def infer(
         after = rule.update(before, now, policy.settings.belief_change, policy.settings.belief_tempering)
         found.append(np.where((told >= 0)[:, None], sure, after))
     return tuple(found)
+
+
+def expect(
+    policy: MAC, observations: NDArray[np.float32], held: inputs.Commanded | None, codes: Codes
+) -> tuple[NDArray[np.float64], ...]:
+    """See `Policy.expect`. Training never shows a whole action: of a command of all dims the last one in canonical
+    order is left aside."""
+    observed = [label.observed for label in numbers(policy.labels)]
+    if not policy.numbers:
+        return ()
+    with torch.inference_mode():
+        seen = torch.from_numpy(observations).to(policy.device)
+        values, known = policy._evidence(held, len(seen), codes)
+        last = policy.variables.action_order[policy.action_dim - 1]
+        known[:, last] &= ~known[:, : policy.action_dim].all(1)
+        conditionals = policy.honest.conditionals(
+            values,
+            evidence=known,
+            context=policy.normalizer.observations(seen).flatten(1),
+            factorization=policy.factorization,
+            frame=policy.frame(seen[:, -1]),
+        )
+        found = real_part(conditionals, len(policy.numbers), -1)
+        mean = policy.normalizer.in_unit(found.mean, observed)
+        std = found.std * policy.normalizer.observation_std[observed]
+    told = codes[:, -len(observed) :].astype(np.float64)
+    sure, expected = np.stack([told, 0 * told], -1), torch.stack([mean, std], -1).double().cpu().numpy()
+    both = np.where(np.isnan(sure), expected, sure)
+    return tuple(both.swapaxes(0, 1))
 
 
 def fit(policy: MAC, answers: Sequence[tuple[MAC, Demonstrations]], seed: int = 0) -> None:
@@ -91,35 +123,40 @@ def replayed(policy: MAC, demos: Demonstrations, episode: int, label: int, mask:
         seen = torch.from_numpy(observations).to(policy.device)
         values, known = policy._evidence(held, one.steps)
         context = policy.normalizer.observations(seen).flatten(1)
-        return hear(policy, label, values, known, context, policy.variables.frame(seen[:, -1]))
+        return hear(policy, label, values, known, context, policy.frame(seen[:, -1]))
 
 
 def hear(policy: MAC, label: int, values: Tensor, known: Tensor, context: Tensor, frame: Frame | None) -> Heard:
     """Of one label, for rows with these values (B, variables) where `known` (B, variables): commanded dims and labels
     that are said; what is said of the label itself is left aside."""
-    column, number = policy.variables.chunk + label, len(policy.variables.labels[label].classes)
+    column, number = policy.categories[label], len(policy.variables.categories[label].classes)
     model, n = policy.honest, len(values)
     commanded, labels = known.clone(), known.clone()
     commanded[:, policy.action_dim :] = False
     labels[:, : policy.variables.chunk] = False
     labels[:, column] = False
-    encoded = model.network.encode(context)
-    if policy._is_quick(n) and encoded is not None and quick_trunk.suits(model.network):
-        reader = quick_trunk.Query(model.network, encoded, policy.variables.chunk)
+    if policy._is_quick(n) and quick_trunk.suits(model.network):
+        reader = policy.begin(model.network, context)
         return _hear_one(policy, reader, label, values, labels, commanded, frame)
     nothing = model.asking.at_once(labels, policy.factorization, None)
     shown = torch.where(labels, values, torch.zeros_like(values))
-    params = model.network(model.head.features(shown), nothing, encoded, None)[:, column, :number]
-    prior = CategoricalConditional(params.float()).log_probs
+    params = model.network(model.head.features(shown), nothing, model.network.encode(context), None)
+    prior = CategoricalConditional(params[:, column, :number].float()).log_probs
     command = torch.zeros_like(prior)
     if bool(commanded.any()):
         x = values.repeat_interleave(number, 0)
         x[:, column] = torch.arange(number, device=x.device).repeat(n).to(x)
         query, given = (mask.repeat_interleave(number, 0) for mask in (commanded, labels))
         given[:, column] = True
-        each = None if encoded is None else encoded.repeat_interleave(number, 0)
-        frames = None if frame is None else frame.repeat(number)
-        command = density(policy, x, query=query, given=given, encoded=each, frame=frames).view(n, number)
+        command = model.log_prob(
+            x,
+            query=query,
+            given=given,
+            factorization=policy.factorization,
+            context=context,
+            frame=None if frame is None else frame.repeat(number),
+            rows_per_context=number,
+        ).view(n, number)
     return Heard(prior.double().cpu().numpy(), command.double().cpu().numpy())
 
 
@@ -133,8 +170,8 @@ def _hear_one(
     frame: Frame | None,
 ) -> Heard:
     """The quick form of `hear` for one row; a class that will not be believed is not heard."""
-    x, column = values[0].numpy(), policy.variables.chunk + label
-    number = len(policy.variables.labels[label].classes)
+    x, column = values[0].numpy(), policy.categories[label]
+    number = len(policy.variables.categories[label].classes)
     quick_trunk.see_given(reader, x.tolist(), labels[0].tolist())
     logits = reader.params(column)[:number]
     dims = [dim for dim in policy.variables.action_order[: policy.action_dim] if commanded[0, dim]]

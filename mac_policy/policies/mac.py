@@ -11,22 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
-from mac_policy.common.labels import UNSAID, label_codes
+from mac_policy.common.labels import UNSAID, Codes, is_said
+from mac_policy.common.numeric import as_numbers
 from mac_policy.core.factorization import MaskTuned
 from mac_policy.core.frame import Frame
-from mac_policy.core.heads import Categorical, Head, Mixed
-from mac_policy.core.heads.continuous import MixtureConditional
-from mac_policy.core.heads.mixed import real_part
+from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed
 from mac_policy.core.heads.widened import Widened
 from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinality
 from mac_policy.core.model import AnyOrderModel
-from mac_policy.core.training_draws import TrainingDraws, chosen_rows, known_and_weights, map_tensors
-from mac_policy.policies import decoding, following, inputs, intent, quick_path, quick_trunk
+from mac_policy.core.networks import TrunkQuery
+from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
+from mac_policy.policies import calibration, decoding, following, inputs, intent, quick_path, quick_trunk
 from mac_policy.policies.belief import Belief
 from mac_policy.policies.labels import draw_roles, with_labels
 from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
 from mac_policy.policies.operator_masks import operator_masks
 from mac_policy.policies.policy import Policy, Request
+from mac_policy.policies.said import label_values
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
@@ -40,6 +41,11 @@ KEPT_SHARE = 0.2
 PLAN_MARGIN, PLAN_FLOOR = 5.0, -5.0
 """Nats: by how much a plan may make a command less likely, and how unlikely a commanded dim may be given the plan (the
 mean over the commanded dims), where no rows were held out to fit them."""
+
+
+LABEL_FLOOR = -4.0
+"""Of the log standard deviations of labels of real values, in normalised units. Acting draws none of them, so that the
+floor is far below that of actions, and only keeps the place of an object at rest from being known without an error."""
 
 
 class MACDraws(NamedTuple):
@@ -64,21 +70,25 @@ class MAC(Policy):
     def __init__(self, spaces: Spaces, settings: MACSettings) -> None:
         super().__init__(spaces, settings)
         self.mixture = HEADS[settings.head](settings)
-        self.head = self._with_categories(self.mixture)
+        self.of_numbers = GaussianMixture(settings.components, LABEL_FLOOR)
+        self.head = self._with_labels(self.mixture, self.of_numbers)
         sizes = len(self.variables), self.num_inputs
         network = settings.make_network(self.head, *sizes)
         self.model = AnyOrderModel(network, self.head, validate=False)
-        self.widened = Widened(self.mixture, self.variables.chunk)
-        self.rules = nn.ModuleList(Belief() for _ in self.variables.labels)
+        self.widened, self.widened_labels = Widened(self.mixture, self.variables.chunk), None
+        if self.numbers:
+            self.widened_labels = Widened(self.of_numbers, len(self.numbers), self.numbers.start)
+        self.rules = nn.ModuleList(Belief() for _ in self.categories)
         if settings.honest_steps:
             network = settings.make_network(self.head, *sizes).requires_grad_(False)
             self.honest_network = network
-        honest_head = self._with_categories(self.widened)
+        honest_head = self._with_labels(self.widened, self.widened_labels)
         # Models share the modules of the policy and are none of its own.
         self._models = tuple(AnyOrderModel(part, honest_head, validate=False) for part in (self.model.network, network))
         self.register_buffer("honest_ready", torch.tensor(0.0))
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self.register_buffer("plan_floor", torch.tensor(PLAN_FLOOR))
+        self.begun: quick_trunk.Query | None = None
         self._dims = self.variables.action_order
         self.subsets = [self.variables.known.dims_of("subsets", each) for each in settings.subsets]
         if self.variables.labels:
@@ -98,12 +108,27 @@ class MAC(Policy):
             honest_head.which = fn(honest_head.which)
         return self
 
-    def _with_categories(self, real: Head) -> Head:
-        """A head for all variables: `real` for the dims of actions, and one family for each label."""
+    @property
+    def categories(self) -> range:
+        """The variables that are categorical labels."""
+        return range(self.variables.chunk, self.variables.chunk + len(self.variables.categories))
+
+    @property
+    def numbers(self) -> range:
+        """The variables that are labels of real values."""
+        return range(self.categories.stop, len(self.variables))
+
+    def _with_labels(self, real: Head, of_numbers: Head | None) -> Head:
+        """A head for all variables: `real` for the dims of actions, one family for each category, and `of_numbers` for
+        labels of real values, the last family."""
         if not self.variables.labels:
             return real
-        categories = [Categorical(len(label.classes)) for label in self.variables.labels]
-        return Mixed([real, *categories], [0] * self.variables.chunk + [1 + i for i in range(len(categories))])
+        families = [real, *(Categorical(len(label.classes)) for label in self.variables.categories)]
+        which = [0] * self.variables.chunk + [1 + i for i in range(len(self.categories))]
+        if self.numbers and of_numbers is not None:
+            families.append(of_numbers)
+            which += [len(families) - 1] * len(self.numbers)
+        return Mixed(families, which)
 
     def _paths(self, query: str, held: MaskDistribution, number: int) -> MaskTuned:
         """Paths over the dims of actions, or over all variables."""
@@ -167,23 +192,9 @@ class MAC(Policy):
     @torch.no_grad()
     def calibrate_on(self, answers: Sequence[tuple[MAC, Batch]]) -> None:
         """As `calibrate`, with the answers of several policies, each for rows that it was not trained on."""
-        found, values, asked = [], [], []
-        for policy, batch in answers:
-            base, wanted, x = policy._answers(policy.honest_base, batch)
-            found.append(base)
-            asked.append(wanted)
-            values.append(x)
-        parts = (torch.cat([getattr(base, name) for base in found]) for name in ("log_weights", "means", "log_stds"))
-        self.widened.fit(MixtureConditional(*parts), torch.cat(values), torch.cat(asked))
+        calibration.fit_spreads(self, answers)
         if self.follows_plans:
-            for policy, _ in answers:
-                policy.widened.load_state_dict(self.widened.state_dict())
-            tests = [following.tests_of_own_plans(policy, batch) for policy, batch in answers]
-            lost, surprise = (torch.cat(parts).double() for parts in zip(*tests, strict=True))
-            if not len(lost):  # nothing can be commanded in part
-                return
-            self.plan_margin.fill_(lost.quantile(following.PLANS_KEPT).clamp(min=0.0))
-            self.plan_floor.fill_(surprise.quantile(1 - following.PLANS_KEPT))
+            calibration.fit_plan_tests(self, answers)
 
     @torch.no_grad()
     def fit_beliefs(self, answers: Sequence[tuple[MAC, Demonstrations]]) -> None:
@@ -203,56 +214,56 @@ class MAC(Policy):
         """Values (B, variables), context (B, C) and frame of windows as training gives them."""
         present = observations[:, -1]
         context = self.normalizer.observations(observations).flatten(1)
-        return self.variables.encode(targets, present, labels), context, self.variables.frame(present)
-
-    def _answers(self, model: AnyOrderModel, batch: Batch, seed: int = 0) -> tuple[MixtureConditional, Tensor, Tensor]:
-        """Conditionals of the actions of rows with an operator, then, if the policy trains for it, of the same rows
-        without one; which of them are asked for; and the values, (..., chunk) each."""
-        x, context, frame = self._read(batch.observations, batch.targets, batch.labels)
-        generator, found, asked = torch.Generator().manual_seed(seed), [], []
-        known, chunk = self.variables.have_values(batch.inside, batch.labels), self.variables.chunk
-        for paths in (self._trained, self.alone):
-            if paths is not None:
-                draws = self.model.asking.draw(paths, len(x), generator)
-                if self.variables.labels:
-                    roles = draw_roles(len(x), len(self.variables.labels), self.settings.label_shown, generator)
-                    draws = with_labels(draws, roles)
-                draws = type(draws)(*known_and_weights(draws.to(x.device), x, ~known, False), None)
-                found.append(real_part(model.answers(x, draws, context, frame), chunk))
-                asked.append((draws.weights > 0)[:, :chunk])
-        parts = (torch.cat([getattr(c, name) for c in found]) for name in ("log_weights", "means", "log_stds"))
-        return MixtureConditional(*parts), torch.cat(asked), x[:, :chunk].repeat(len(found), 1)
+        values = self.variables.encode(targets, present, self.label_values(labels))
+        return values, context, self.frame(present)
 
     @torch.no_grad()
     def coverage(
         self, observations: Tensor, targets: Tensor, inside: Tensor, labels: Tensor | None = None
     ) -> dict[int, NDArray[np.float64]]:
-        """For the central 50% and 90% intervals: the share of values inside, for each dim of the chunk (chunk,)."""
+        """For the central 50% and 90% intervals: the share of values inside, for each dim of the chunk and each label
+        of real values."""
         from mac_policy.policies.data import Batch  # which imports policies
 
-        found, asked, x = self._answers(self.honest, Batch(observations, targets, inside, labels))
-        level = decoding.cdf(found, x)
-        return {
-            percent: ((((level - 0.5).abs() <= percent / 200) & asked).sum(0) / asked.sum(0)).cpu().numpy()
-            for percent in (50, 90)
-        }
+        return calibration.coverage(self, Batch(observations, targets, inside, labels))
 
     # ---- acting ----
 
     def plan(
         self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None = None
     ) -> Tensor:
-        return self._filled(context, values, given, request, frame, self.settings.execute)
+        s = self.settings
+        if s.decode_alone in (None, s.decode):
+            return self._filled(context, values, given, request, frame, s.execute, s.decode)
+        alone, kinds = ~given[:, : self.action_dim].any(1), (s.decode, s.decode_alone)
+        if alone.all() or not alone.any():
+            return self._filled(context, values, given, request, frame, s.execute, kinds[bool(alone.all())])
+        filled = torch.empty_like(values)
+        for rows, kind in zip((~alone, alone), kinds, strict=True):
+            of_rows = None if frame is None else frame.rows(rows)
+            filled[rows] = self._filled(
+                context[rows], values[rows], given[rows], request.rows(rows), of_rows, s.execute, kind
+            )
+        return filled
 
     def _filled(
-        self, context: Tensor, values: Tensor, given: Tensor, request: Request, frame: Frame | None, steps: int
+        self,
+        context: Tensor,
+        values: Tensor,
+        given: Tensor,
+        request: Request,
+        frame: Frame | None,
+        steps: int,
+        kind: str,
     ) -> Tensor:
-        """What is not given of the chunk's first `steps`, chosen along the path."""
+        """What is not given of the chunk's first `steps`, chosen along the path by a kind of decoding."""
         s = self.settings
-        how, noise = self._how(len(context), request)
+        how, noise = self._how(len(context), request, kind)
         count = s.candidates if how.kind == "best" else 1
         path = decoding.Path(self._dims[: steps * self.action_dim], *self.variables.bounds())
-        if count == 1 and self._is_quick(len(context)) and (reader := self._reader(context)) is not None:
+        reader = self._reader(context) if count == 1 and self._is_quick(len(context)) else None
+        self.begun = None
+        if reader is not None:
             filled = quick_trunk.fill_one(reader, self.mixture, values, given, path, how, noise, frame)
             return torch.from_numpy(filled)[None]
         if count == 1:
@@ -263,10 +274,10 @@ class MAC(Policy):
         """Whether the quick forms serve."""
         return rows == 1 and self.device.type == "cpu"
 
-    def _how(self, rows: int, request: Request) -> tuple[decoding.How, Tensor | None]:
+    def _how(self, rows: int, request: Request, kind: str) -> tuple[decoding.How, Tensor | None]:
         """How values are chosen, and the noise (rows, or candidates of rows; variables, 2) of random ones."""
         s = self.settings
-        how = decoding.choose(s.decode, s.temperature, request.deterministic, request.temperature)
+        how = decoding.choose(kind, s.temperature, request.deterministic, request.temperature)
         if request.noise is not None:
             return how, request.noise.flatten(0, 1)
         if not how.random:
@@ -290,7 +301,7 @@ class MAC(Policy):
         held: inputs.Commanded,
         ahead: NDArray[np.float32],
         request: Request,
-        assumed: NDArray[np.int64] | None = None,
+        assumed: Codes | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         return following.follow(self, observations, held, ahead, request, assumed)
 
@@ -299,9 +310,14 @@ class MAC(Policy):
         state: PolicyState,
         observations: NDArray[np.float32],
         held: inputs.Commanded | None,
-        said: NDArray[np.int64],
+        said: Codes,
     ) -> tuple[NDArray[np.float64], ...]:
         return intent.infer(self, state, observations, held, said)
+
+    def expect(
+        self, observations: NDArray[np.float32], held: inputs.Commanded | None, codes: Codes
+    ) -> tuple[NDArray[np.float64], ...]:
+        return intent.expect(self, observations, held, codes)
 
     def decide(self, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request) -> NDArray[np.int64]:
         s, rows = self.settings, np.arange(len(believed))
@@ -317,14 +333,24 @@ class MAC(Policy):
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""
-        network, encoded = self.model.network, self.model.network.encode(context)
-        if encoded is None:
-            return None
+        network = self.model.network
         if quick_trunk.suits(network):
-            return quick_trunk.Query(network, encoded, self.variables.chunk)
+            begun = self.begun
+            return begun if begun is not None and begun.reads(network, context) else self._first(network, context)
         if quick_path.suits(network) and not self.variables.labels:
-            return quick_path.Walk(network, encoded)
+            encoded = network.encode(context)
+            return None if encoded is None else quick_path.Walk(network, encoded)
         return None
+
+    def begin(self, network: TrunkQuery, context: Tensor) -> quick_trunk.Query:
+        """A reader of one row that has seen nothing but its context. A decision asks for it several times, for what the
+        person wants, for the plan and for the action: the context is read once, and forgotten with the decision."""
+        if self.begun is None or not self.begun.reads(network, context):
+            self.begun = self._first(network, context)
+        return self.begun.again()
+
+    def _first(self, network: TrunkQuery, context: Tensor) -> quick_trunk.Query:
+        return quick_trunk.Query(network, context, self.categories)
 
     def _best(
         self,
@@ -382,7 +408,9 @@ class MAC(Policy):
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
         asked, known = self._masks(query, given, len(observations))
-        actions = inputs.fitted("action", np.asarray(action, np.float32), len(known), self.spaces.action)
+        actions = inputs.fitted(
+            "action", as_numbers("action", action).astype(np.float32), len(known), self.spaces.action
+        )
         if not np.isfinite(actions[known | asked]).all():
             raise ValueError("the action holds NaN or infinity in dims that are given or queried")
         with torch.inference_mode():
@@ -395,16 +423,16 @@ class MAC(Policy):
             masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
             masks[0, :, first], masks[1, :, first] = torch.from_numpy(asked), torch.from_numpy(known)
             if self.variables.labels:
-                said = torch.from_numpy(label_codes(self.labels, labels, len(actions))).to(self.device)
-                x[:, self.variables.chunk :] = said.clamp(min=0).to(x)
-                masks[1, :, self.variables.chunk :] = said >= 0
+                said = torch.from_numpy(self.said(labels, len(actions))).to(self.device)
+                x[:, self.variables.chunk :] = label_values(self.labels, said, self.normalizer).to(x)
+                masks[1, :, self.variables.chunk :] = is_said(self.labels, said)
             found = self.honest.log_prob(
                 x,
                 query=masks[0],
                 given=masks[1],
                 factorization=self.factorization,
                 context=context,
-                frame=self.variables.frame(seen[:, -1]),
+                frame=self.frame(seen[:, -1]),
             ).double()
             scale = std.log().double()
             result: NDArray[Any] = (found - (masks[0, :, first] * scale).sum(1)).cpu().numpy()

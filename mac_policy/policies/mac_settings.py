@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
-from mac_policy.common.checks import check_range
-from mac_policy.common.settings import Count, Natural, NonNegative, Share, choice
+from mac_policy.common.checks import check_count, check_distinct
+from mac_policy.common.settings import Count, Depth, Natural, NonNegative, Share, Size, choice
 from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.networks import MLP, Network, PathTransformer, TrunkQuery
 from mac_policy.policies.decoding import Decode
@@ -36,6 +36,8 @@ NETWORKS: dict[str, tuple[type[Network], dict[str, str]]] = {
 HEADS: dict[str, Callable[[MACSettings], GaussianMixture]] = {
     "mixture": lambda s: GaussianMixture(s.components, s.min_log_std)
 }
+Dims = Annotated[tuple[int | str, ...], check_distinct]
+"""Action dims, by index or name."""
 NetworkName = Annotated[str, choice(NETWORKS)]
 TrainedMasks = Literal["conditional", "marginal", "both"]
 
@@ -72,6 +74,8 @@ class MACSettings(PolicySettings):
         learns by heart (0 steps: the acting network's densities, its spreads fitted to the held-out episodes)
     masks_per_row: questions for each training row; the trunk reads its observation once for all of them
     decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
+    decode_alone: the same where nothing is commanded: the mode may stand still for ever at a place whose likeliest
+        action is to stay, and a sample leaves it; null: as decode
     temperature: of samples
     noise: a sample's randomness is 'fresh' at every step, kept for an 'episode', or 'slow' (an AR(1) process with
         `noise_correlation` from step to step)
@@ -81,19 +85,19 @@ class MACSettings(PolicySettings):
     network: NetworkName = "trunk_query"
     head: Annotated[str, choice(HEADS)] = "mixture"
 
-    width: Count = 512
-    depth: Count = 4
-    query_width: Count = 512
-    query_depth: Count = 3
-    query_heads: Count = 4
-    components: Count = 20
+    width: Size = 512
+    depth: Depth = 4
+    query_width: Size = 512
+    query_depth: Depth = 3
+    query_heads: Size = 4
+    components: Size = 20
     min_log_std: float | None = -1.5
     masks: TrainedMasks = "conditional"
-    subsets: tuple[tuple[int | str, ...], ...] = ()
+    subsets: tuple[Dims, ...] = ()
     alone: Share = 0.5
     weights: Literal["parallel", "edge"] = "parallel"
     reweighting: bool = True
-    order: tuple[int | str, ...] = ()
+    order: Dims = ()
     evidence_noise: NonNegative = 0.5
     plans: Share = 0.0
     label_shown: Share = 0.5
@@ -102,9 +106,10 @@ class MACSettings(PolicySettings):
     belief_tempering: NonNegative | None = 2.0
     least_belief: Share = 0.0
     honest_steps: Natural = 0
-    honest_folds: Annotated[int, partial(check_range, low=2)] = 3
+    honest_folds: Annotated[int, partial(check_count, least=2)] = 3
     masks_per_row: Count = 4
     decode: Decode = "mode"
+    decode_alone: Literal["mode", "sample", "mean"] | None = None
     temperature: NonNegative = 1.0
     candidates: Count = 16
     noise: Literal["fresh", "episode", "slow"] = "fresh"
@@ -113,6 +118,8 @@ class MACSettings(PolicySettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.decode_alone is not None and self.decode == "best":
+            raise ValueError(f"decode_alone={self.decode_alone} needs decode=mode, sample or mean, got decode=best")
         is_path = NETWORKS[self.network][0].kind == "path"
         if self.plans and (is_path or self.masks == "marginal" or self.subsets):
             raise ValueError(
@@ -165,8 +172,8 @@ class MACPaperSettings(MACSettings):
     """MACSettings with the paper's values: one MLP of width 2048 and depth 8, marginal masks, no floor."""
 
     network: NetworkName = "mlp"
-    width: Count = 2048
-    depth: Count = 8
+    width: Size = 2048
+    depth: Depth = 8
     min_log_std: float | None = None
     masks: TrainedMasks = "marginal"
     alone: Share = 0.0
@@ -180,5 +187,5 @@ class MACPathSettings(MACSettings):
     """MACSettings for a path network, which trains on the edges that inference walks and on no others."""
 
     network: NetworkName = "path_transformer"
-    query_width: Count = 64
-    query_depth: Count = 2
+    query_width: Size = 64
+    query_depth: Depth = 2

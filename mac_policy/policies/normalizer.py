@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mac_policy.common.folders import Checked
+
 MIN_STD = 1e-2
 """Dividing a dimension that hardly moves by its own spread would amplify the noise of a sensor to the size of a
 signal."""
@@ -14,7 +16,7 @@ MARGIN = 0.1
 """Share of a dimension's demonstrated range by which observations may leave the range."""
 
 
-class Normalizer(nn.Module):
+class Normalizer(Checked, nn.Module):
     """Buffers (obs,): mean and standard deviation of observations, and their demonstrated range.
 
     >>> n = Normalizer(3)
@@ -43,6 +45,11 @@ class Normalizer(nn.Module):
             getattr(normalizer, f"observation_{name}").copy_(torch.from_numpy(values))
         return normalizer
 
+    def check(self) -> None:
+        """ValueError unless the buffers are those of a normaliser."""
+        check_spread("normalizer.observation_std", self.observation_std)
+        check_bounds("normalizer.observation", self.observation_low, self.observation_high)
+
     def observations(self, values: Tensor) -> Tensor:
         """(..., obs) -> (..., obs) normalised, clipped to the demonstrated range and its margin.
 
@@ -51,6 +58,26 @@ class Normalizer(nn.Module):
         """
         inside = values.clamp(self.observation_low, self.observation_high)
         return (inside - self.observation_mean) / self.observation_std
+
+    def dims(self, values: Tensor, dims: list[int]) -> Tensor:
+        """(..., n) values of some dims of an observation -> (..., n) normalised, not clipped."""
+        return (values - self.observation_mean[dims]) / self.observation_std[dims]
+
+    def in_unit(self, values: Tensor, dims: list[int]) -> Tensor:
+        """The inverse of `dims`."""
+        return values * self.observation_std[dims] + self.observation_mean[dims]
+
+
+def check_spread(name: str, values: Tensor) -> None:
+    """ValueError unless standard deviations are above zero."""
+    if not bool((values > 0).all()):
+        raise ValueError(f"{name} must be above 0, got {float(values.min())}")
+
+
+def check_bounds(name: str, low: Tensor, high: Tensor) -> None:
+    """ValueError unless lower bounds are not above upper bounds."""
+    if not bool((low <= high).all()):
+        raise ValueError(f"{name}_low must not be above {name}_high in any dim")
 
 
 def statistics(

@@ -11,13 +11,15 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from mac_policy.common.checks import check_count, check_instance
 from mac_policy.common.deprecation import renamed_keywords
-from mac_policy.common.labels import UNSAID, Label, label_codes
+from mac_policy.common.labels import AnyLabel, Codes, differ, is_said, numbers, unsaid
 from mac_policy.core.frame import Frame
 from mac_policy.core.training_draws import map_tensors
 from mac_policy.policies import inputs
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.recovery import Recovery
+from mac_policy.policies.said import checked_codes, demonstrated, input_size, label_inputs, label_values
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
@@ -93,10 +95,11 @@ class Policy(nn.Module, ABC):
                     "cannot say places; use 'relative' or 'auto'"
                 )
             representation = "relative"
-        self.labels: tuple[Label, ...] = spaces.labels if settings.labels and self.labels_as != "nothing" else ()
+        self.labels: tuple[AnyLabel, ...] = spaces.labels if settings.labels and self.labels_as != "nothing" else ()
         modelled = self.labels if self.labels_as == "variables" else ()
         order = getattr(settings, "order", ())
         self.variables = Variables(spaces, settings.horizon, representation, order, modelled)
+        self._observed = [label.observed for label in numbers(modelled)] if self._takes_frames() else []
         self.normalizer = Normalizer(self.observation_dim)
         self.recovery: Recovery | None = None  # fitted to the demonstrations, used in training alone
         self._generator = torch.Generator()
@@ -139,7 +142,7 @@ class Policy(nn.Module, ABC):
         self, observations: Tensor, targets: Tensor, inside: Tensor, draws: Draws, labels: Tensor | None = None
     ) -> Tensor:
         """(B, history, obs), (B, horizon, act) as `Variables.targets` returns them, (B, horizon), and the codes of
-        labels (B, L) where the policy has some -> the mean loss."""
+        labels (B, L; see `common.labels`) where the policy has some -> the mean loss."""
         if self.recovery is not None and draws.displacement is not None:
             observations, corrected = self.recovery.displace(
                 observations, targets, draws.displacement, self.settings.recovery_steps
@@ -151,34 +154,46 @@ class Policy(nn.Module, ABC):
         if draws.observation_noise is not None:
             context = context + self.settings.observation_noise * draws.observation_noise
         known, present = self.variables.have_values(inside, labels).float(), observations[:, -1]
-        values = self.variables.encode(targets, present, labels)
+        values = self.variables.encode(targets, present, self.label_values(labels))
         return self.loss(self.with_inputs(context, labels), values, known, draws.own, *self._frame(present))
 
     def with_inputs(self, context: Tensor, labels: Tensor | None) -> Tensor:
-        """Normalised observations (B, history * obs), and, where labels are inputs, the classes (B, L) that are said,
-        as ones among zeros; rows that are not told theirs are NaN, which the filter does not carry out."""
+        """Normalised observations (B, history * obs), and, where labels are inputs, what is said of them (B, L), a
+        class as a one among zeros; rows that are not told theirs are NaN, which the filter does not carry out."""
         if not self.labels or self.labels_as != "inputs":
             return context
-        if labels is None or bool((labels < 0).any(1).all()):
+        if labels is None or not bool(is_said(self.labels, labels).all(1).any()):
             names = ", ".join(repr(label.name) for label in self.labels)
             raise ValueError(f"a {self.kind} policy has to be told its labels ({names}): pass labels")
-        ones = [
-            torch.nn.functional.one_hot(labels[:, i].clamp(min=0), len(label.classes)).to(context)
-            for i, label in enumerate(self.labels)
-        ]
-        read = torch.cat([context, *ones], 1)
-        return torch.where((labels < 0).any(1, keepdim=True), torch.nan, read)
+        told = label_inputs(self.labels, labels, self.normalizer).to(context)
+        unread = told.isnan().any(1, keepdim=True)
+        return torch.where(unread, torch.nan, torch.cat([context, told], 1))
+
+    def label_values(self, labels: Tensor | None) -> Tensor | None:
+        """Codes of labels (B, L) -> their values as a network reads them, 0 where nothing is said."""
+        return None if labels is None else label_values(self.labels, labels, self.normalizer)
 
     @property
     def num_inputs(self) -> int:
         """Of the network that reads `with_inputs`."""
-        classes = sum(len(label.classes) for label in self.labels) if self.labels_as == "inputs" else 0
-        return self.settings.history * self.observation_dim + classes
+        told = input_size(self.labels) if self.labels_as == "inputs" else 0
+        return self.settings.history * self.observation_dim + told
+
+    def frame(self, present: Tensor) -> Frame | None:
+        """Where conditionals lie, given the present observations (B, obs): those of actions as `Variables.frame` says,
+        those of labels of real values relative to the present reading of the number, which often stays as it is."""
+        frame, count = self.variables.frame(present), len(self._observed)
+        if not count:
+            return frame
+        reading = self.normalizer.observations(present)[:, self._observed]
+        if frame is None:
+            frame = Frame(reading.new_zeros(len(present), len(self.variables)), reading.new_ones(len(self.variables)))
+        return Frame(torch.cat([frame.shift[:, :-count], reading], 1), frame.scale)
 
     def _frame(self, present: Tensor) -> tuple[Frame, ...]:
         """The frame of the present observations (B, obs), as the last argument of `loss` and `plan` where there is
         one."""
-        frame = self.variables.frame(present)
+        frame = self.frame(present)
         return () if frame is None else (frame,)
 
     @classmethod
@@ -200,7 +215,7 @@ class Policy(nn.Module, ABC):
 
     def seed(self, seed: int) -> None:
         """Seed the policy's own generator, used whenever a call brings none."""
-        self._generator.manual_seed(seed)
+        self._generator.manual_seed(check_count("seed", seed, 0))
 
     @renamed_keywords(given="command", given_mask="mask")
     def act(
@@ -217,11 +232,13 @@ class Policy(nn.Module, ABC):
         """(obs,) or (B, obs) -> (act,) or (B, act). Dims where `mask` is true return `command` bit for bit.
 
         With a history the observation may be (B, history, obs); a single observation is repeated. `labels` says what
-        the action is for, {'task': 'kettle'}; what is not said is inferred from the observation and the command.
+        the action is for, {'task': 'kettle', 'kettle_x': 0.3}. A class that is not said is inferred from the
+        observation and the command; a number that is not said is not assumed.
         """
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim == 2:
             observations = np.repeat(observations[:, None], self.settings.history, axis=1)
+        inputs.check_request(deterministic, temperature, generator)
         n, generator = len(observations), generator or self._generator
         held = inputs.commanded(command, mask, n, self.spaces.action)
         request = Request(deterministic, temperature, generator)
@@ -240,17 +257,30 @@ class Policy(nn.Module, ABC):
         state: PolicyState | None = None,
     ) -> dict[str, NDArray[np.float64]]:
         """{label: (B, K)}: what a policy that infers its labels believes of their classes, given the observation, the
-        command, and what came before it (`state`, as `step` returns it). (K,) for a single observation."""
+        command, and what came before it (`state`, as `step` returns it); of a label of real values (B, 2), the mean and
+        the standard deviation of what comes `steps` later, given the observation, the command and what is said. (K,)
+        and (2,) for a single observation."""
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         state = self.initial_state(len(observations)) if state is None else state
         if observations.ndim == 2:
             observations = self._remember(state, observations)
         held = inputs.commanded(command, mask, len(observations), self.spaces.action)
-        beliefs = self.infer(state, observations, held, label_codes(self.labels, labels, len(observations)))
+        codes = self.said(labels, len(observations))
+        beliefs = (*self.infer(state, observations, held, codes), *self.expect(observations, held, codes))
         return {label.name: found[0] if single else found for label, found in zip(self.labels, beliefs, strict=False)}
+
+    @property
+    def label_ranges(self) -> tuple[tuple[float, float], ...]:
+        """The demonstrated range, with its margin, of the number that each label of real values is about."""
+        return tuple(demonstrated(self.normalizer, label.observed) for label in numbers(self.labels))
+
+    def said(self, labels: Any, rows: int) -> Codes:
+        """(B, L): the codes of what is said of the labels, checked against their classes and the demonstrated range."""
+        return checked_codes(self.labels, labels, rows, self.normalizer)
 
     def initial_state(self, n: int) -> PolicyState:
         """The state of n rows at the start of their episodes."""
+        check_count("n", n, 0)
         s = self.settings
         return PolicyState(
             history=np.zeros((n, s.history, self.observation_dim), np.float32),
@@ -284,7 +314,10 @@ class Policy(nn.Module, ABC):
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         if observations.ndim != 2:
             raise ValueError("step keeps the history itself: pass one observation per row")
+        inputs.check_request(deterministic, temperature, generator)
         n = len(observations)
+        if state is not None:
+            check_instance("state", state, PolicyState)
         state = self.initial_state(n) if state is None else state
         if len(state) != n:
             raise ValueError(f"the state has {len(state)} rows, the observations {n}")
@@ -297,7 +330,7 @@ class Policy(nn.Module, ABC):
         assumed, beliefs = self._assume(state, history, held, labels, request)
         due = state.fresh | (state.age >= self.settings.execute)
         if assumed is not None and state.assumed is not None:
-            due = due | (assumed != state.assumed).any(1)
+            due = due | differ(assumed, state.assumed)
         plan = state.plan.copy()
         if held is not None and not due.all():
             commanded = held.mask.any(1) & ~due
@@ -342,7 +375,7 @@ class Policy(nn.Module, ABC):
     ) -> tuple[NDArray[Any], Any]:
         """The interface of stable-baselines3; pass the returned state to the next call."""
         if isinstance(state, PolicyState) and episode_start is not None:
-            state = state.reset(np.atleast_1d(np.asarray(episode_start, bool)))
+            state = state.reset(inputs.starts(episode_start, len(state)))
         return self.step(observation, state, deterministic=deterministic)
 
     @renamed_keywords(given_mask="given", query_mask="query")
@@ -373,7 +406,7 @@ class Policy(nn.Module, ABC):
         held: inputs.Commanded,
         ahead: NDArray[np.float32],
         request: Request,
-        assumed: NDArray[np.int64] | None = None,
+        assumed: Codes | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The present step (b, act) given the command, the plan `ahead` (b, horizon, act; NaN where there is none, its
         first step being the present one) and the labels `assumed` (b, L), as targets, and whether the plan agrees with
@@ -385,10 +418,17 @@ class Policy(nn.Module, ABC):
         state: PolicyState,
         observations: NDArray[np.float32],
         held: inputs.Commanded | None,
-        said: NDArray[np.int64],
+        said: Codes,
     ) -> tuple[NDArray[np.float64], ...]:
         """The beliefs (b, K) over the classes of each label, given those of the state, the present observations
         (b, history, obs), the command, and the labels (b, L) that are said."""
+        return ()
+
+    def expect(
+        self, observations: NDArray[np.float32], held: inputs.Commanded | None, codes: Codes
+    ) -> tuple[NDArray[np.float64], ...]:
+        """The mean and the standard deviation (b, 2) of each label of real values, given the present observations
+        (b, history, obs), the command and what is said of other labels; a number that is said is certain."""
         return ()
 
     def calibrate(self, observations: Tensor, targets: Tensor, inside: Tensor, labels: Tensor | None = None) -> None:
@@ -403,21 +443,21 @@ class Policy(nn.Module, ABC):
         held: inputs.Commanded | None,
         labels: Any,
         request: Request,
-    ) -> tuple[NDArray[np.int64] | None, tuple[NDArray[np.float64], ...]]:
+    ) -> tuple[Codes | None, tuple[NDArray[np.float64], ...]]:
         """What is assumed of each label (b, L), and the beliefs about those that are inferred."""
-        if not self.labels:
-            if labels is not None:
-                label_codes((), labels, len(observations))
+        if not self.labels and labels is None:
             return None, ()
-        said = label_codes(self.labels, labels, len(observations))
-        beliefs = self.infer(state, observations, held, said)
+        codes = self.said(labels, len(observations))
+        beliefs = self.infer(state, observations, held, codes)
         if not beliefs:
-            return said, ()
-        before = np.full_like(said, UNSAID)
+            return codes, ()
+        inferred = unsaid(self.labels, len(codes))
+        before = inferred
         if state.assumed is not None and state.listening is not None:
-            before = np.where(state.listening[:, None], state.assumed, UNSAID)
-        decided = [self.decide(believed, before[:, i], request) for i, believed in enumerate(beliefs)]
-        return np.where(said >= 0, said, np.stack(decided, 1)), beliefs
+            before = np.where(state.listening[:, None], state.assumed, inferred)
+        decided = [self.decide(believed, before[:, i].astype(np.int64), request) for i, believed in enumerate(beliefs)]
+        inferred[:, : len(decided)] = np.stack(decided, 1)
+        return np.where(is_said(self.labels, codes), codes, inferred), beliefs
 
     def decide(self, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request) -> NDArray[np.int64]:
         """(b, K) -> (b,): the class that is assumed, -1 for none; `before` (b,) is the one of the last step."""
@@ -436,7 +476,7 @@ class Policy(nn.Module, ABC):
         observations: NDArray[np.float32],
         held: inputs.Commanded | None,
         request: Request,
-        assumed: NDArray[np.int64] | None = None,
+        assumed: Codes | None = None,
     ) -> NDArray[Any]:
         """(b, history, obs) -> (b, horizon, act), targets as `Variables.targets` returns them."""
         device, n = self.device, len(observations)
@@ -450,9 +490,7 @@ class Policy(nn.Module, ABC):
             targets = self.variables.decode(plan.float(), present)
         return targets.cpu().numpy()
 
-    def _evidence(
-        self, held: inputs.Commanded | None, n: int, assumed: NDArray[np.int64] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def _evidence(self, held: inputs.Commanded | None, n: int, assumed: Codes | None = None) -> tuple[Tensor, Tensor]:
         """Normalised values (n, variables) of what is commanded and assumed, and where (n, variables)."""
         variables, device = self.variables, self.device
         seen = np.zeros((n, len(variables)), bool)
@@ -463,8 +501,9 @@ class Policy(nn.Module, ABC):
             seen[:, first] = held.mask
             np.copyto(evidence[:, first], (held.command - mean) / std, where=held.mask, casting="unsafe")
         if variables.labels and assumed is not None:
-            seen[:, variables.chunk :] = assumed >= 0
-            evidence[:, variables.chunk :] = np.maximum(assumed, 0)
+            seen[:, variables.chunk :] = is_said(self.labels, assumed)
+            told = label_values(self.labels, torch.from_numpy(assumed).to(device), self.normalizer)
+            evidence[:, variables.chunk :] = told.cpu().numpy()
         return torch.from_numpy(evidence).to(device), torch.from_numpy(seen).to(device)
 
     def _merge(self, filled: NDArray[Any], held: inputs.Commanded | None) -> NDArray[Any]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Protocol, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -82,18 +84,28 @@ class Reader(Protocol):
 class Query:
     """A `Reader` of the query network; `sum` is its first layer before the ReLU, kept up to date."""
 
-    def __init__(self, network: TrunkQuery, encoded: Tensor, real: int | None = None) -> None:
-        """`real`: number of the first variables, those after them are categories; None: all are real."""
+    def __init__(self, network: TrunkQuery, context: Tensor, categories: range = range(0)) -> None:
+        """`context` (1, C); `categories`: the variables that are no real numbers."""
+        self.network, self.context, self.categories = network, context, categories
         self.weights = kept_weights(Weights, network)
-        self.real = network.num_variables if real is None else real
-        self.sum = self.weights.context @ as_array(encoded[0])
+        self.sum = self.weights.context @ as_array(network.trunk(context)[0])
         self.sum += self.weights.bias
 
+    def again(self) -> Query:
+        """Another reader that has seen what this one has."""
+        found = copy(self)
+        found.sum = self.sum.copy()
+        return found
+
+    def reads(self, network: Network, context: Tensor) -> bool:
+        """Whether this is a reader of that network and context."""
+        return self.network is network and torch.equal(self.context, context)
+
     def see(self, variable: int, value: float) -> None:
-        if variable < self.real:
-            self.sum += value * self.weights.values[variable]
-        else:
+        if variable in self.categories:
             self.sum += self.weights.features[variable, int(value)]
+        else:
+            self.sum += value * self.weights.values[variable]
         self.sum += self.weights.bits[variable]
 
     def params(self, variable: int) -> Array:
@@ -173,17 +185,17 @@ class Densities:
 
     def along(self, reader: Query, sums: Array, dims: list[int], x: Array) -> Array:
         """(K,): log p(x[dims]) given the evidence of each of `sums` (K, W)."""
-        each = zip(reader.params_along(sums, dims, x), dims, strict=True)
-        found: Array = np.sum([self(params, dim, float(x[dim])) for params, dim in each], 0)
+        found: Array = self(np.stack(reader.params_along(sums, dims, x)), dims, x[dims]).sum(0)
         return found
 
-    def __call__(self, params: Array, dim: int, x: float) -> Array:
-        """log p(x) (...) of conditionals (..., P) of one dim."""
+    def __call__(self, params: Array, dims: list[int], x: Array) -> Array:
+        """log p(x) (m, K) of conditionals (m, K, P) of m dims with values x (m,)."""
         logits, means, log_stds = mixture(params, self.spread, self.head)
         if self.places is not None:
-            means = self.places[0][dim] * means + self.places[1][dim]
-        narrow, wide, logit = (part[dim] for part in self.widened)
-        distance = 0.5 * (x - means) ** 2
+            scale, shift = (part[dims][:, None, None] for part in self.places)
+            means = scale * means + shift
+        narrow, wide, logit = (part[dims][:, None, None] for part in self.widened)
+        distance = 0.5 * (x[:, None, None] - means) ** 2
         inner = logits - log_stds
         parts = [
             inner - np.logaddexp(0.0, sign * logit) - factor - distance * np.exp(-2.0 * (log_stds + factor))
@@ -193,13 +205,12 @@ class Densities:
 
 
 def product(rows: Array, weight: Array) -> Array:
-    """rows @ weight.T, in blocks that a BLAS library computes in the calling thread: for products this small, waiting
-    for other threads costs more than it saves, and milliseconds on a busy machine."""
-    size = max(1, ALONE // weight.size)
-    if len(rows) <= size:
+    """rows @ weight.T: by the BLAS library of NumPy where it uses the calling thread alone, since for products this
+    small waiting for other threads costs more than it saves; otherwise by torch, in as many threads as it was given."""
+    if rows.shape[0] * weight.size <= ALONE:
         found: Array = rows @ weight.T
         return found
-    return np.concatenate([rows[i : i + size] @ weight.T for i in range(0, len(rows), size)])
+    return as_array(nn.functional.linear(torch.from_numpy(rows), torch.from_numpy(weight)))
 
 
 def log_sum(logs: Array) -> Array:
@@ -213,7 +224,7 @@ def mixture(params: Array, spread: Array, head: GaussianMixture) -> tuple[Array,
     """Logits, means and log standard deviations, each (..., K), as GaussianMixture reads its parameters."""
     k = head.num_components
     low, high = head.min_log_std, MAX_LOG_STD
-    raw = params[..., 2 * k :] + head.start
+    raw = params[..., 2 * k : 3 * k] + head.start
     floored = low + np.logaddexp(0.0, raw - low)
     log_stds = high - np.logaddexp(0.0, high - floored)
     return params[..., :k], params[..., k : 2 * k] + spread, np.maximum(log_stds, low)

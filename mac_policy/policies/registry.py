@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from mac_policy.common.checks import check_count, check_instance
+from mac_policy.common.folders import limited
 from mac_policy.common.registry import Registry
 from mac_policy.common.settings import from_mapping
 from mac_policy.policies.bc import BC
@@ -18,7 +20,17 @@ from mac_policy.policies.spaces import Spaces
 
 P = TypeVar("P", bound=type[Policy])
 
-POLICIES: Registry[type[Policy]] = Registry("policy", "mac_policy.policies")
+
+def check_policy_class(policy_class: Any) -> None:
+    """ValueError unless this is a subclass of `Policy` with a name and settings."""
+    if not (isinstance(policy_class, type) and issubclass(policy_class, Policy)):
+        raise ValueError(f"a kind of policy must be a subclass of mac_policy.Policy, got {policy_class!r}")
+    for name in ("kind", "settings_class"):
+        if not hasattr(policy_class, name):
+            raise ValueError(f"{policy_class.__name__} must define the class attribute {name!r}")
+
+
+POLICIES: Registry[type[Policy]] = Registry("policy", "mac_policy.policies", check_policy_class)
 """Every kind of policy by its name, `Policy.kind`."""
 
 
@@ -32,11 +44,7 @@ def register_policy(policy_class: P) -> P:
     >>> register_policy(BC).kind
     'bc'
     """
-    if not (isinstance(policy_class, type) and issubclass(policy_class, Policy)):
-        raise ValueError(f"a kind of policy must be a subclass of mac_policy.Policy, got {policy_class!r}")
-    for name in ("kind", "settings_class"):
-        if not hasattr(policy_class, name):
-            raise ValueError(f"{policy_class.__name__} must define the class attribute {name!r}")
+    check_policy_class(policy_class)
     POLICIES.register(policy_class.kind, policy_class)
     return policy_class
 
@@ -67,7 +75,9 @@ def make_policy(kind: str, spaces: Spaces, settings: Mapping[str, Any] | None = 
     >>> make_policy("bc", Spaces.of(box, box), {"width": 8}).kind
     'bc'
     """
+    check_instance("spaces", spaces, Spaces)
     chosen = make_settings(kind, settings)
-    with torch.random.fork_rng():
+    check_count("seed", seed, 0)
+    with torch.random.fork_rng(), limited(None, f"a {kind} policy with these settings"):
         torch.manual_seed(seed)
         return find_policy(kind)(spaces, chosen)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from mac_policy.common.checks import check_range
-from mac_policy.common.settings import Count, NonNegative, Settings
+from mac_policy.common.settings import Depth, NonNegative, Settings
 from mac_policy.policies.variables import Chosen
 
 
@@ -30,9 +30,9 @@ class PolicySettings(Settings):
     1
     """
 
-    history: Count = 1
-    horizon: Count = 1
-    execute: Count = 1
+    history: Depth = 1
+    horizon: Depth = 1
+    execute: Depth = 1
     representation: Chosen = "auto"
     observation_noise: NonNegative = 0.0
     displacement: NonNegative = 0.0

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mac_policy.common.labels import Codes
+
 
 @dataclass
 class PolicyState:
@@ -32,9 +34,10 @@ class PolicyState:
     noise: Tensor | None = None
     """(B, ...): random numbers kept across steps, for policies that keep some."""
     beliefs: tuple[NDArray[np.float64], ...] = ()
-    """(B, K) for each label that the policy infers: what is believed of its classes."""
-    assumed: NDArray[np.int64] | None = None
-    """(B, L): the class of each label that the plan serves, -1 for none; None without labels."""
+    """(B, K) for each categorical label that the policy infers: what is believed of its classes."""
+    assumed: Codes | None = None
+    """(B, L): what the plan serves: of each label the class, -1 for none, or the number that was said, NaN for none;
+    None without labels."""
 
     listening: NDArray[np.bool_] | None = None
     """(B,): rows whose beliefs are those of this episode; None without labels."""

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_choice
-from mac_policy.common.labels import Label
+from mac_policy.common.folders import Checked
+from mac_policy.common.labels import Ahead, AnyLabel, categories, is_said
 from mac_policy.core.frame import Frame
-from mac_policy.policies.normalizer import MARGIN, MIN_STD, statistics
+from mac_policy.policies.normalizer import MARGIN, MIN_STD, check_bounds, check_spread, statistics
 
 if TYPE_CHECKING:
     from mac_policy.policies.spaces import Spaces
@@ -31,7 +32,8 @@ class Variable(NamedTuple):
 
     step: of the chunk of actions; 0 is the present one
     dim: of the action, or which label
-    low, high: bounds in its unit, of a present action; the numbers of the first and the last class
+    low, high: bounds in its unit, of a present action or of the observed number that a label is about; the numbers of
+        the first and the last class
     moves: the observed position that the action moves, and by how much a unit of action does; None: not known
     classes: of a categorical variable
     """
@@ -64,7 +66,7 @@ def choose_representation(chosen: str, actions: Actions) -> Representation:
     return "absolute" if places and chosen != "relative" else "relative"
 
 
-class Variables(nn.Module):
+class Variables(Checked, nn.Module):
     """The list of a policy's variables: `horizon` steps of an action, the present one first, then its labels.
 
     A *relative* policy says how an action is; an *absolute* one says which place it leads to. In both the variable is
@@ -77,8 +79,10 @@ class Variables(nn.Module):
     keeps and carries out targets: `targets` turns actions into them, `actions` turns them back with the reading of
     their step. For a relative policy both are the identity.
 
-    Labels are categorical: their values are the numbers of classes, which are neither normalised nor moved. They come
-    last in the list, so that the dims of the action keep their indices, and first in the canonical order.
+    The values of categorical labels are the numbers of classes, which are neither normalised nor moved; those of real
+    labels are normalised as the observation is (`Policy.label_values`) and lie relative to it (`Policy.frame`). Labels
+    come last in the list, so that the dims of the action keep their indices, and first in the canonical order; among
+    them categories come first.
 
     `chunk` is the number of variables that belong to actions. Buffers (chunk,): mean, std, low, high, in units of the
     action, and place_mean, place_std.
@@ -98,10 +102,10 @@ class Variables(nn.Module):
         horizon: int = 1,
         representation: Chosen = "auto",
         order: Sequence[int | str] = (),
-        labels: Sequence[Label] = (),
+        labels: Sequence[AnyLabel] = (),
     ) -> None:
         super().__init__()
-        self.labels = tuple(labels)
+        self.labels, self.categories = tuple(labels), categories(labels)
         self.action_dim, self.horizon = spaces.action.shape[0], horizon
         self.known = spaces.actions.of(self.action_dim, spaces.observation.shape[0])
         self.representation = choose_representation(representation, self.known)
@@ -110,7 +114,7 @@ class Variables(nn.Module):
         steps = path_order(self.known.dims_of("order", order), self.action_dim, horizon)
         self.order = torch.cat([self.chunk + torch.arange(len(self.labels)), steps])
         self.list = [self._variable(step, dim, spaces) for step in range(horizon) for dim in range(self.action_dim)]
-        self.list += [_label(index, label) for index, label in enumerate(self.labels)]
+        self.list += [_label(index, label, spaces) for index, label in enumerate(self.labels)]
         self._scale = np.array(self.known.scale, np.float32)
         self.register_buffer("scale", torch.tensor(self.known.scale), persistent=False)
         n = self.chunk
@@ -137,6 +141,17 @@ class Variables(nn.Module):
 
     def __len__(self) -> int:
         return len(self.list)
+
+    def check(self) -> None:
+        """ValueError unless the buffers are those of variables: positive spreads, bounds in order, and those of the
+        present action as the spaces say."""
+        for name in ("std", "place_std")[: 1 + self.has_frame]:
+            check_spread(f"variables.{name}", getattr(self, name))
+        check_bounds("variables.", self.low, self.high)
+        for name in ("low", "high"):
+            want = torch.tensor([getattr(each, name) for each in self.list[: self.action_dim]])
+            if not torch.equal(getattr(self, name)[: self.action_dim], want):
+                raise ValueError(f"variables.{name} are not the bounds of the action space")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -187,7 +202,7 @@ class Variables(nn.Module):
     # ---- what a network reads and says ----
 
     def encode(self, targets: Tensor, observations: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Targets (B, horizon, act), the present observations (B, obs) and labels (B, L) -> (B, N)."""
+        """Targets (B, horizon, act), the present observations (B, obs) and values of labels (B, L) -> (B, N)."""
         if self.has_frame:
             targets = (targets - self.reading(observations)[:, None]) / self.scale
         return self.with_labels((targets.flatten(1) - self.mean) / self.std, labels)
@@ -198,14 +213,14 @@ class Variables(nn.Module):
         if not self.labels:
             return actions
         unsaid = actions.new_zeros(len(actions), len(self.labels))
-        return torch.cat([actions, unsaid if labels is None else labels >= 0], 1)
+        return torch.cat([actions, unsaid if labels is None else is_said(self.labels, labels)], 1)
 
     def with_labels(self, values: Tensor, labels: Tensor | None) -> Tensor:
-        """(B, chunk) and the codes of labels (B, L) -> (B, N); a label that is not known becomes 0."""
+        """(B, chunk) and the values of labels (B, L), 0 by default -> (B, N)."""
         if not self.labels:
             return values
-        codes = values.new_zeros(len(values), len(self.labels)) if labels is None else labels.clamp(min=0).to(values)
-        return torch.cat([values, codes], 1)
+        labels = values.new_zeros(len(values), len(self.labels)) if labels is None else labels.to(values)
+        return torch.cat([values, labels], 1)
 
     def decode(self, values: Tensor, observations: Tensor) -> Tensor:
         """The inverse of `encode`, not clipped to any bounds."""
@@ -227,12 +242,16 @@ class Variables(nn.Module):
         return Frame(nn.functional.pad(shift, more), nn.functional.pad(scale, more, value=1.0))
 
     def bounds(self) -> tuple[Tensor, Tensor]:
-        """Bounds (N,) of normalised values: the action space's, or of a later target the demonstrated range's."""
+        """Bounds (N,) of normalised values: the action space's, or of a later target the demonstrated range's; real
+        labels have none."""
         low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
         if not self.labels:
             return low, high
-        last = low.new_tensor([len(label.classes) - 1.0 for label in self.labels])
-        return torch.cat([low, torch.zeros_like(last)]), torch.cat([high, last])
+        last = low.new_tensor([len(label.classes) - 1.0 for label in self.categories])
+        more = (0, len(self.labels) - len(self.categories))
+        ends = (torch.cat([low, torch.zeros_like(last)]), -torch.inf), (torch.cat([high, last]), torch.inf)
+        least, most = (nn.functional.pad(part, more, value=infinite) for part, infinite in ends)
+        return least, most
 
     # ---- statistics ----
 
@@ -256,7 +275,10 @@ class Variables(nn.Module):
         _fill(self.std, std)
 
 
-def _label(index: int, label: Label) -> Variable:
+def _label(index: int, label: AnyLabel, spaces: Spaces) -> Variable:
+    if isinstance(label, Ahead):
+        low, high = (float(ends[label.observed]) for ends in (spaces.observation.low, spaces.observation.high))
+        return Variable(label.name, "real", "label", 0, index, "", low, high, None, None)
     last = len(label.classes) - 1.0
     return Variable(label.name, "categorical", "label", 0, index, "", 0.0, last, None, None, label.classes)
 

@@ -54,12 +54,12 @@ def test_a_missing_key_is_named(folder, key):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c.update(extra=1), "unknown key 'extra'"),
+        (lambda c: c.update(extra=1), "unknown key in the record 'extra'"),
         (lambda c: c.update(schema=99), "schema 99"),
         (lambda c: c.update(policy="mack"), "unknown policy 'mack'.*did you mean 'mac'"),
         (lambda c: c["settings"].update(widht=3), "'widht'.*did you mean 'width'"),
         (lambda c: c["settings"].update(width="wide"), "width"),
-        (lambda c: c["spaces"].pop("action"), "spaces lack the key 'action'"),
+        (lambda c: c["spaces"].pop("action"), "spaces lacks the key 'action'"),
         (lambda c: c["settings"].update(width=24), "has shape .* the config asks for"),
     ],
 )
@@ -74,7 +74,7 @@ def test_missing_and_unknown_and_reshaped_tensors_are_named(folder):
     whole = load_file(path)
     for tensors, message in (
         ({k: v for k, v in whole.items() if k != name}, f"lacks the tensor '{name}'"),
-        (whole | {"extra": torch.zeros(1)}, "a tensor this policy has not: 'extra'"),
+        (whole | {"extra": torch.zeros(1)}, "a tensor that its config.json does not ask for: 'extra'"),
         (whole | {name: torch.zeros(5)}, rf"'{name}' has shape \(5,\)"),
         (whole | {name: torch.full_like(whole[name], torch.nan)}, f"'{name}' holds NaN"),
     ):
@@ -180,3 +180,48 @@ def test_a_write_that_is_cut_short_leaves_the_old_file(tmp_path, monkeypatch):
         atomic.write_text(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (
+            "model.network.output.bias",
+            lambda x: x.long(),
+            r"has the type torch\.int64, the config asks for torch\.float32",
+        ),
+        ("model.network.output.bias", lambda x: x > 0, r"has the type torch\.bool"),
+        ("model.network.output.bias", lambda x: x.to(torch.complex64), r"has the type torch\.complex64"),
+        ("model.network.output.bias", lambda x: x + 1e30, r"holds a parameter of a size above 1e\+09"),
+        ("variables.std", lambda x: -x, r"variables\.std must be above 0, got -"),
+        ("normalizer.observation_std", lambda x: 0 * x, r"normalizer\.observation_std must be above 0, got 0"),
+        ("normalizer.observation_low", lambda x: x + 1e6, r"normalizer\.observation_low must not be above"),
+        ("variables.low", lambda x: x + 1e6, r"variables\._low must not be above|variables.low"),
+        ("variables.high", lambda x: x + 1, r"variables\.high are not the bounds of the action space"),
+    ],
+)
+def test_numbers_that_no_policy_has_are_refused(folder, name, change, message):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    save_file(tensors | {name: change(tensors[name])}, path)
+    with pytest.raises(CheckpointError, match=message):
+        load_policy(folder)
+
+
+def test_weights_in_another_precision_are_read(folder):
+    path = folder / "model.safetensors"
+    save_file({name: tensor.double() for name, tensor in load_file(path).items()}, path)
+    assert load_policy(folder).device.type == "cpu"
+
+
+@pytest.mark.parametrize("key", ["dataset", "training", "settings", "versions", "spaces"])
+def test_what_is_no_mapping_is_refused(folder, key):
+    edit(folder, lambda config: config.update({key: [1]}))
+    with pytest.raises(CheckpointError, match=f"config.json: (the )?{key} must be"):
+        load_policy(folder)
+
+
+def test_bounds_out_of_order_are_refused(folder):
+    edit(folder, lambda config: config["spaces"]["action"].update(low=[5.0, 5.0, 5.0]))
+    with pytest.raises(CheckpointError, match="low must not be above high"):
+        load_policy(folder)

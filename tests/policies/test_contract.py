@@ -208,7 +208,7 @@ def test_an_unknown_setting_names_the_nearest():
         make("mac", temperature=float("inf"))
     with pytest.raises(ValueError, match="execute must be in"):
         make("bc", execute=2)
-    with pytest.raises(ValueError, match="permutation of the action dims"):
+    with pytest.raises(ValueError, match="order must name each entry once, got 0 twice"):
         make("mac", order=[0, 0, 1])
     with pytest.raises(ValueError, match="nothing is left to fill in"):
         make("mac", subsets=[[0, 1, 2]])

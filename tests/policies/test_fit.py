@@ -179,7 +179,7 @@ def _new(folder):
 
 def test_a_batch_that_cannot_be_shared_is_refused(tmp_path):
     class Three:
-        world_size = 3
+        world_size, device = 3, torch.device("cpu")
 
     with pytest.raises(ValueError, match="batch_size 32 must be a multiple of the 3 processes"):
         Trainer(small("bc"), demonstrations(), quickly(), tmp_path, seed=0, fabric=Three())

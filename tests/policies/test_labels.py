@@ -9,8 +9,8 @@ from mac_policy.common.labels import Label
 from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, uniform_over
 from mac_policy.demonstrations import Demonstrations, Episode
 from mac_policy.policies import intent
-from mac_policy.policies.belief import Belief, Heard
 from mac_policy.policies.checkpoint import load_policy, save_policy
+from mac_policy.policies.data import TrainingData
 from mac_policy.policies.fit import train
 from mac_policy.policies.labels import ABSENT, ASKED, LABEL_WEIGHT, SHOWN, draw_roles, with_labels
 from mac_policy.policies.registry import make_policy
@@ -128,52 +128,6 @@ def test_one_row_on_the_quick_path_answers_as_in_a_batch(settings):
             for many, single in zip(together.beliefs, alone[row].beliefs, strict=True):
                 np.testing.assert_allclose(many[row], single[0], atol=1e-4)
             assert (together.assumed[row] == alone[row].assumed[0]).all()
-
-
-# ---- the rule of beliefs ----
-
-
-def slow_belief(heard, change, tempering, temperature):
-    prior = np.exp(heard.prior / temperature)
-    prior /= prior.sum(1, keepdims=True)
-    believed, found = prior[0], []
-    for p, c in zip(prior, heard.command, strict=True):
-        each = zip(believed, p, c, strict=True)
-        new = [((1 - change) * b + change * q) * (q > 1e-5) * np.exp(tempering * log) for b, q, log in each]
-        believed = np.array(new) / sum(new)
-        found.append(believed)
-    return np.array(found)
-
-
-def made_up(random, steps, classes=4):
-    prior = np.log(random.dirichlet(np.full(classes, 0.7), steps) + 0.004)
-    return Heard(prior - np.log(np.exp(prior).sum(1, keepdims=True)), random.normal(0, 3, (steps, classes)))
-
-
-def test_the_rule_against_a_slow_loop():
-    belief, heard = Belief(), made_up(np.random.default_rng(0), 30)
-    for name, value in (("change", 0.1), ("tempering", 0.3), ("temperature", 1.5)):
-        getattr(belief, name).fill_(value)
-    expected = slow_belief(heard, 0.1, 0.3, 1.5)
-    np.testing.assert_allclose(belief.through(heard), expected, atol=1e-6)
-    np.testing.assert_allclose(belief.through(heard).sum(1), 1.0)
-
-
-def test_fit_finds_the_likeliest_choice():
-    random, belief = np.random.default_rng(1), Belief()
-    episodes = [(made_up(random, steps), random.integers(-1, 4, steps)) for steps in (12, 7)]
-    score = belief.fit(episodes)
-
-    def mean(*choice):
-        logs = [
-            np.log(slow_belief(heard, *choice)[np.arange(len(truth)), truth])[truth >= 0] for heard, truth in episodes
-        ]
-        return np.concatenate(logs).mean()
-
-    chosen = tuple(float(getattr(belief, name)) for name in ("change", "tempering", "temperature"))
-    assert score == pytest.approx(mean(*chosen), abs=1e-5)
-    for other in [(0.01, 0.2, 1.0), (0.05, 0.7, 1.0), (0.2, 0.05, 3.0), (0.1, 0.1, 2.0)]:
-        assert mean(*other) <= score + 1e-6
 
 
 # ---- a task that the label decides ----
@@ -493,7 +447,13 @@ def test_the_rule_is_fitted_to_held_out_episodes(toy):
     assert [float(buffer) for buffer in again.rules[0].buffers()] == once
 
 
-def test_a_told_policy_refuses_data_without_labels(tmp_path):
+def test_a_told_policy_learns_from_the_steps_whose_label_is_known(tmp_path):
     policy = make_policy("bc", TOY, {"width": 8, "depth": 1})
-    with pytest.raises(ValueError, match="90 of 90 steps of toy have none"):
-        train(policy, toy_demonstrations(4, known=False), TrainSettings(steps=1), tmp_path / "run", quiet=True)
+    some, none = toy_demonstrations(4), toy_demonstrations(4, known=False)
+    both = Demonstrations.of([*some.episodes, *none.episodes], name="toy", kind="scripted")
+    learned, known = (TrainingData.of(demos, policy, torch.device("cpu")) for demos in (both, some))
+    assert learned.rows == known.rows == some.steps < both.steps
+    for part, same in zip(learned.batch(torch.arange(some.steps)), known.batch(torch.arange(some.steps)), strict=True):
+        torch.testing.assert_close(part, same)
+    with pytest.raises(ValueError, match="no step of toy has all of"):
+        train(policy, none, TrainSettings(steps=1), tmp_path / "run", quiet=True)

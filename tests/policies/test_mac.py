@@ -90,7 +90,7 @@ def test_the_lean_path_fills_in_as_the_general_one(decode, temperature, dims):
         with torch.inference_mode():
             general, _ = decoding.fill(policy.model, context, values * given, given, path, how, noise)
             network = policy.model.network
-            query = quick_trunk.Query(network, network.trunk(context))
+            query = quick_trunk.Query(network, context)
             short = quick_trunk.fill_one(query, policy.head, values * given, given, path, how, noise)
         np.testing.assert_allclose(general[0], short, atol=2e-5)
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from mac_policy import Actions, Spaces
-from mac_policy.policies.checkpoint import CONFIG, WEIGHTS, load_policy, save_policy
+from mac_policy.common.folders import CONFIG, WEIGHTS
+from mac_policy.policies.checkpoint import load_policy, save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.variables import Variables
 from tests.policies.conftest import ACTION, OBSERVATION, PLACED, SMALL, SPACES, make
@@ -155,7 +156,7 @@ def test_a_policy_stored_before_variables_had_a_name_loads(tmp_path):
     (tmp_path / CONFIG).write_text(json.dumps(config))
     from mac_policy.common import files
 
-    tensors = files.read_tensors(tmp_path / WEIGHTS)
+    tensors, _ = files.read_tensors(tmp_path / WEIGHTS)
     for name in ("mean", "std", "low", "high"):
         tensors[f"normalizer.action_{name}"] = tensors.pop(f"variables.{name}")[:ACTION].clone()
     files.write_tensors(tmp_path / WEIGHTS, tensors)
@@ -169,6 +170,7 @@ def test_a_policy_stored_before_variables_had_a_name_loads(tmp_path):
         (lambda: Actions(observed=(0, 1)), "observed and scale go together"),
         (lambda: Actions(meaning="absolute", observed=(0,), scale=(1.0,)), "the meaning is 'absolute'"),
         (lambda: Actions(meaning="relative", observed=(0,), scale=(0.0,)), "scale must hold numbers above 0"),
+        (lambda: Actions(meaning="relative", observed=(0,), scale=(1e308,)), r"from 1e-09 to 1e\+09, got \(1e\+308,\)"),
         (lambda: Actions(meaning="relative", observed=(-1,), scale=(1.0,)), "indices of an observation"),
         (lambda: Actions(names=("a", "a", "b")), "names must be different"),
         (lambda: Actions(meaning="places"), "meaning"),

@@ -55,6 +55,32 @@ def test_labels_are_clean_and_the_noise_is_on_the_arm_alone():
     assert np.abs(difference[:, 7:]).max() == 0
 
 
+def stretches(there):
+    """The lengths of the stretches of True in a row of bools."""
+    ends = np.flatnonzero(np.diff(np.concatenate([[0], there.astype(int), [0]])))
+    return np.diff(ends)[::2]
+
+
+def test_detours_change_what_is_executed_and_the_labels_show_the_way_back():
+    direct = record_episode("kitchen-intent", seed=HELD_OUT, index=0, noise=0.0)
+    carried = record_episode("kitchen-intent", seed=HELD_OUT, index=0, noise=0.0, detours=0.05, max_steps=340)
+    elsewhere = (carried.executed != carried.actions).any(1)
+    first = int(elsewhere.argmax())
+    assert 0 < elsewhere.mean() < 0.5
+    assert stretches(elsewhere).max() <= 20 * 2  # a detour may follow another one
+    for name in ("actions", "executed"):  # up to the first detour nothing is changed, and no random stream either
+        np.testing.assert_array_equal(getattr(carried, name)[:first], getattr(direct, name)[:first])
+    assert len(carried) > len(direct)
+    assert carried.completed == direct.completed
+
+
+def test_detours_are_the_same_each_time_and_wrong_ones_are_named():
+    first, again = (record_episode("kitchen-intent", detours=0.2, **SHORT) for _ in range(2))
+    assert_same_bytes(first, again)
+    with pytest.raises(ValueError, match=r"probability from 0 to 1, got 3"):
+        record_episode("kitchen-intent", detours=3, **SHORT)
+
+
 def test_noise_levels_are_drawn_from_the_range():
     drawn = [plan_episode("kitchen-mixed", seed=0, index=i).noise for i in range(200)]
     assert 0.05 <= min(drawn) < 0.07

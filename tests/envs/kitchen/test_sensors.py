@@ -86,7 +86,7 @@ def test_an_action_towards_a_target_is_the_action_that_gave_it():
     np.testing.assert_array_equal(far, np.ones(9))
 
 
-@pytest.mark.skipif("MAC_DATA" not in os.environ, reason="needs the official D4RL file: MAC_DATA=folder")
+@pytest.mark.skipif(not os.environ.get("MAC_DATA"), reason="needs the official D4RL file: MAC_DATA=folder")
 @pytest.mark.parametrize("sensors", ["stock", "d4rl"])
 def test_every_official_episode_completes_all_four_goals_when_its_targets_are_replayed(sensors):
     path = Path(os.environ["MAC_DATA"]) / "d4rl" / "mini_kitchen_microwave_kettle_light_slider-v0.hdf5"
