@@ -34,3 +34,18 @@ def existing_folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {text}")
     return Path(text)
+
+
+def add_commanded(parser: argparse.ArgumentParser) -> None:
+    """The options of what replays demonstrations whose actions command some dims."""
+    parser.add_argument("--task", default="kitchen-intent")
+    parser.add_argument("--source", default="auto", help="of the demonstrations [auto]")
+    parser.add_argument("--episodes", type=int, default=None, help="of the demonstrations, as in the training")
+    parser.add_argument("--dims", nargs="+", default=["none", "0,1", "0,1,2,3", "5,6,7,8"], help="that are commanded")
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of the command line, with the folder --out made."""
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    return options

@@ -1,5 +1,6 @@
 from mac_policy.common.actions import Actions as Actions
 from mac_policy.common.files import CheckpointError as CheckpointError
+from mac_policy.common.labels import Ahead as Ahead
 from mac_policy.common.labels import Label as Label
 from mac_policy.core.factorization import MaskTuned as MaskTuned
 from mac_policy.core.factorization import UniformOrder as UniformOrder

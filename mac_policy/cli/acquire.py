@@ -6,14 +6,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from rich.console import Console
 
 from mac_policy.cli import benchmark
 from mac_policy.cli.command import Command, options_of
-from mac_policy.common.checks import check_choice
-from mac_policy.common.settings import from_mapping
+from mac_policy.common.checks import check_choice, check_some
+from mac_policy.common.settings import Names, from_mapping
 from mac_policy.rows.acquisition.curves import AcquisitionSettings
 from mac_policy.rows.acquisition.experiment import Experiment, check_answering
 from mac_policy.rows.acquisition.report import MEANING, paired_table, results_table, write_plot
@@ -27,9 +27,9 @@ from mac_policy.training.fabric import make_fabric
 class Options(benchmark.Options):
     """See configs/acquire/_acquire.yaml."""
 
-    arms: tuple[str, ...]
+    arms: Names
     recipe: str
-    target: tuple[int, ...]
+    target: Annotated[tuple[int, ...], check_some]
     out: Path
 
 
@@ -55,7 +55,7 @@ def experiment_of(config: Mapping[str, Any]) -> Experiment:
     preset = config["presets"][check_choice("preset", options.preset, config["presets"])]
     names = [field.name for field in fields(AcquisitionSettings)]
     changed = {name: config[name] for name in names if config.get(name) is not None}
-    recipe = benchmark.read_benchmark(options.recipe)
+    recipe = benchmark.read_benchmark(options.recipe, what="recipe")
     check_table(options.recipe, recipe, table)
     check_answering(options.arms)
     sets = (table,) if "sets" in recipe else None

@@ -15,7 +15,7 @@ from rich.console import Console
 from mac_policy.cli.command import Command
 from mac_policy.cli.composing import configs
 from mac_policy.common.checks import check_choice, check_mapping
-from mac_policy.common.settings import Settings, from_mapping
+from mac_policy.common.settings import FolderName, Names, Settings, from_mapping
 from mac_policy.rows.likelihoods.comparison import RESULTS, Comparison
 from mac_policy.rows.likelihoods.presets import KEYS, MAPPINGS, chosen, make_comparison, merged
 from mac_policy.rows.likelihoods.report import paper_table, results_tables, write_curves
@@ -30,11 +30,11 @@ class Options(Settings):
 
     benchmark: str
     preset: str
-    sets: tuple[str, ...] | None
-    arms: tuple[str, ...] | None
+    sets: Names | None
+    arms: Names | None
     resume: bool
     runs: Path
-    name: str | int | None
+    name: FolderName | None
     changes: Mapping[str, Any]
     """What differs from the benchmark's preset."""
 
@@ -69,7 +69,7 @@ def make(options: Options, benchmark: Mapping[str, Any]) -> list[Comparison]:
     for each in options.sets or known or [None]:
         changes = dict(options.changes)
         if each is not None:
-            data = check_mapping("data", changes.get("data") or {})
+            data = check_mapping("data", {} if changes.get("data") is None else changes["data"])
             changes["data"] = data | {"name": check_choice("data set", each, known or ())}
         values = chosen(benchmark, options.preset, changes)
         parts = [options.name or options.benchmark, each, options.preset if each or not options.name else None]
@@ -79,11 +79,11 @@ def make(options: Options, benchmark: Mapping[str, Any]) -> list[Comparison]:
     return found
 
 
-def read_benchmark(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """A benchmark of configs/benchmark, merged over the files that it extends."""
+def read_benchmark(name: str, folder: Path | None = None, what: str = "benchmark") -> dict[str, Any]:
+    """A benchmark of configs/benchmark, merged over the files that it extends; what: the option that names it."""
     folder = folder or configs() / "benchmark"
     names = sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("[!_]*.yaml"))
-    return extended(folder, check_choice("benchmark", name, names))
+    return extended(folder, check_choice(what, name, names))
 
 
 def extended(folder: Path, name: str) -> dict[str, Any]:

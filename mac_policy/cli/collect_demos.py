@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mac_policy.cli.command import Command, options_of, task_of
-from mac_policy.common.settings import Settings
+from mac_policy.common.settings import Count, Natural, Settings, from_mapping
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.demonstrations.minari_write import Card
+from mac_policy.demonstrations.resolve import DataSettings
 
 
 @dataclass(frozen=True)
 class Options(Settings):
     """See configs/collect_demos.yaml."""
 
-    episodes: int
-    seed: int
-    workers: int | None
+    episodes: Count
+    seed: Natural
+    workers: Count | None
     dataset_id: str | int | None
     overwrite: bool
     author: str | None
@@ -36,7 +37,7 @@ class Options(Settings):
 
 def main(config: dict[str, Any]) -> None:
     options = options_of(Options, config)
-    data = task_of(config).data.in_order(config["data"]["order"])
+    data = task_of(config).data.in_order(from_mapping(DataSettings, config["data"], "data").order)
     if data.scripted is None:
         raise ValueError(f"task={data.name} has no scripted demonstrator")
     scripted = replace(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from mac_policy.common.checks import check_mapping
 from mac_policy.common.settings import Count, Natural, Positive, S, Settings, from_mapping
 from mac_policy.tasks import TASKS, Task
 
@@ -37,8 +38,9 @@ def options_of(cls: type[S], config: Mapping[str, Any]) -> S:
 
 def task_of(config: Mapping[str, Any]) -> Task:
     """The task of the composed options, with the types that its options have."""
-    task = TASKS.find(config["task"]["name"])
-    return from_mapping(type(task), config["task"], f"task {task.name}")
+    chosen = check_mapping("task", config["task"])
+    task = TASKS.find(chosen.get("name", ""))
+    return from_mapping(type(task), chosen, f"task {task.name}")
 
 
 @dataclass(frozen=True)
@@ -48,5 +50,5 @@ class DrawingOptions(Settings):
     steps: Count | None
     temperature: Positive
     seed: Natural
-    root: str | None
+    root: Path | None
     out: Path | None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from mac_policy.cli.command import Command, DrawingOptions, options_of
-from mac_policy.common.settings import Count, needed
+from mac_policy.common.settings import Count, Names, needed
 from mac_policy.rows.checkpoint import load_arms
 from mac_policy.rows.generation.infill import check_patterns, completion_rows, completions, write_rows
 from mac_policy.rows.likelihoods.evaluate import row_tensor
@@ -21,7 +21,7 @@ class Options(DrawingOptions):
     """See configs/completions.yaml."""
 
     run: Annotated[Path, needed("the folder of a benchmark, such as runs/benchmark/sfarm/mnist-cpu")]
-    arms: tuple[str, ...] | None
+    arms: Names | None
     images: Count
     missing: tuple[str, ...]
     masks: tuple[str, ...]

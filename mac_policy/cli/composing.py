@@ -64,6 +64,9 @@ def parse(options: Sequence[str]) -> Namespace:
         near = get_close_matches(flag, allowed, n=1, cutoff=0.8)
         hint = f"did you mean {near[0]!r}?" if near else f"options have no dashes: {flag.strip('-')}=value"
         raise ValueError(f"unknown flag {flag!r}; allowed are {', '.join(map(repr, allowed))}; {hint}")
+    for flag in ("package", "resolve"):
+        if getattr(flags, flag) and not flags.cfg:
+            raise ValueError(f"--{flag} says what --cfg shows: write --cfg job --{flag}, or leave it out")
     return flags
 
 
@@ -84,6 +87,8 @@ def one_line() -> Iterator[None]:
         raise ValueError(
             f"the default {group}={name} is not installed: give {group}=, one of {allowed} or your own as module:NAME"
         ) from error
+    except RecursionError as error:
+        raise ValueError("the options hold lists or mappings that are nested too deeply") from error
     except HydraException as error:
         cause = f": {first_line(error.__cause__)}" if error.__cause__ else ""
         raise ValueError(f"{' '.join(str(error).split())}{cause}") from error
@@ -195,6 +200,8 @@ def read(text: str, command: Command, sweep: bool) -> Override:
         raise ValueError(f"{text!r} cannot be read as key=value: there is no key")
     if override.is_delete():
         raise ValueError(f"{text}: options cannot be removed; write {key}=value")
+    if override.package is not None:
+        raise ValueError(f"{text}: options have no packages; write {key}=value")
     if override.is_sweep_override() and not sweep:
         value = text.partition("=")[2]
         raise ValueError(f"{text} is a sweep: add -m to run once for each value, or write {key}=[{value}] for a list")
@@ -218,4 +225,4 @@ def chosen(loader: ConfigLoaderImpl, group: Override) -> list[str]:
 def text_of(override: Override, open_keys: Sequence[str]) -> str:
     """An override of a setting that exists; of an open setting one that adds or replaces."""
     key, value = override.key_or_group, str(override.input_line).partition("=")[2]
-    return f"{'++' if any(key.startswith(f'{each}.') for each in open_keys) else ''}{key}={value}"
+    return f"{'++' if any(f'{key}.'.startswith(f'{each}.') for each in open_keys) else ''}{key}={value}"

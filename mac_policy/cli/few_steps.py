@@ -37,7 +37,7 @@ class Options(Settings):
     """Where the arm, its data and the results are."""
 
     run: Annotated[Path, needed("the folder of a trained arm, such as runs/benchmark/sfarm/cifar10-cpu/sfarm-s0")]
-    root: str | None
+    root: Path | None
     out: Path | None
 
 

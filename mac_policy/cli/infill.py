@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.cli.command import Command, DrawingOptions, options_of
-from mac_policy.common.settings import Count, needed
+from mac_policy.common.settings import Count, Share, needed
 from mac_policy.rows.checkpoint import load
 from mac_policy.rows.generation.infill import (
     check_text,
@@ -39,7 +39,7 @@ class Options(DrawingOptions):
     image: Path | None
     rows: Count | None
     pattern: str
-    ratio: float
+    ratio: Share
     mode: str | None
     zoom: Count
 

@@ -9,9 +9,11 @@ from typing import Any, Literal
 from rich.console import Console
 
 from mac_policy.cli.command import Command, options_of
-from mac_policy.common.settings import Count, Settings
+from mac_policy.common.files import write_figure
+from mac_policy.common.settings import Count, Natural, Settings, from_mapping
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.inspection import action_histograms, completions_over_time, summary_tables
+from mac_policy.demonstrations.resolve import DataSettings
 from mac_policy.tasks import TASKS, MinariTask, Task
 from mac_policy.tasks.replay import film, save_film
 
@@ -22,7 +24,7 @@ class Options(Settings):
 
     dataset: str | int
     observation: str | None
-    video: int | None
+    video: Natural | None
     format: Literal["mp4", "gif"]
     size: Count
     out: Path
@@ -30,6 +32,7 @@ class Options(Settings):
 
 def main(config: dict[str, Any]) -> None:
     options = options_of(Options, config)
+    from_mapping(DataSettings, config["data"], "data")
     task, data = task_and_data(options, config["data"])
     demonstrations = task.load_demonstrations(**data)
     if options.video is not None and not 0 <= options.video < len(demonstrations):
@@ -38,9 +41,9 @@ def main(config: dict[str, Any]) -> None:
     for table in summary_tables(demonstrations):
         console.print(table)
     options.out.mkdir(parents=True, exist_ok=True)
-    action_histograms(demonstrations).savefig(options.out / "actions.png", dpi=120)
+    write_figure(options.out / "actions.png", action_histograms(demonstrations))
     over_time = completions_over_time(demonstrations, task.data.completions)
-    over_time.savefig(options.out / "completions.png", dpi=120)
+    write_figure(options.out / "completions.png", over_time)
     if options.video is not None:
         write_film(task, demonstrations.episodes[options.video], options)
     print(options.out)

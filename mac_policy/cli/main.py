@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from mac_policy.common.checks import check_choice
+from mac_policy.common.processes import Terminated, terminations_raised
 
 COMMANDS = {
     "train": "train_policy",
@@ -39,7 +40,7 @@ def main() -> None:
 
 def run(name: str, options: Sequence[str] | None = None) -> None:
     """Run a command with options, by default those of the command line. A mistake ends the process with code 2."""
-    with clean_errors():
+    with clean_errors(), terminations_raised():
         from mac_policy.cli.composing import plain, run_with_hydra
 
         command = import_module(f"mac_policy.cli.{name}").COMMAND
@@ -63,7 +64,11 @@ def clean_errors() -> Iterator[None]:
         extra = EXTRAS.get(str(error.name), "cli") if isinstance(error, ImportError) else None
         print(f"error: {error}" + (f": pip install 'mac-policy[{extra}]'" if extra else ""), file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would break into the exit
+    except KeyboardInterrupt as stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # a second one would break into the exit
+        if isinstance(stop, Terminated):
+            print("terminated: finished work is kept, and the same command resumes", file=sys.stderr)
+            sys.exit(143)
         print("interrupted", file=sys.stderr)
         sys.exit(130)

@@ -13,6 +13,7 @@ from rich.table import Table
 from torch import Tensor
 
 from mac_policy.cli.command import Command, options_of
+from mac_policy.common.files import write_figure
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.settings import Count, Natural, Settings
 from mac_policy.core import UniformCardinality, induced_mask_distribution
@@ -155,8 +156,7 @@ def draw_plot(record: dict[str, Any], path: Path) -> Path:
     figure.legend(loc="outside lower center", ncols=len(names) + 1)
     nats.set_xticks(range(len(names)), names, rotation=30, ha="right")
     nats.set(ylabel="nats", title="Entropy")
-    figure.savefig(path, dpi=120)
-    return path
+    return write_figure(path, figure)
 
 
 def main(config: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,14 @@ import numpy as np
 from gymnasium import spaces
 
 from mac_policy.cli.command import Command, options_of, task_of
-from mac_policy.common.checks import check_choice
+from mac_policy.common.checks import check_choice, check_list, check_mapping
+from mac_policy.common.labels import Ahead, AnyLabel
 from mac_policy.common.provenance import command_words
-from mac_policy.common.settings import Natural, Settings, from_mapping
+from mac_policy.common.settings import FolderName, Names, Natural, Settings, from_mapping
 from mac_policy.demonstrations.demonstrations import Demonstrations
+from mac_policy.demonstrations.resolve import DataSettings
 from mac_policy.policies.fit import TrainResult, train
+from mac_policy.policies.policy import Policy
 from mac_policy.policies.registry import POLICIES, find_policy, make_policy, make_settings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.tasks import TASKS, Task
@@ -30,11 +33,12 @@ from mac_policy.training.settings import TrainSettings
 class Options(Settings):
     """See configs/train_policy.yaml."""
 
-    train: tuple[str, ...] | None
+    train: Names | None
     seed: Natural
     resume: bool
     labels: bool | None
-    name: str | int | None
+    ahead: Mapping[str, Any] | None
+    name: FolderName | None
     runs: Path
 
 
@@ -45,9 +49,11 @@ def main(config: dict[str, Any]) -> None:
     fabric = make_fabric(settings)
     with fabric.rank_zero_first():  # the first process may have to fetch or record the demonstrations
         demos = task.load_demonstrations(**config["data"])
+    runs = plan(options, task.experiment.runs)
+    policies = [make(options, task, run, config[run.kind], demos) for run in runs]  # mistakes show now
     results = [
-        train_one(options, task, run, config[run.kind], demos, settings, fabric)
-        for run in plan(options, task.experiment.runs)
+        train_one(options, task, run, policy, demos, settings, fabric)
+        for run, policy in zip(runs, policies, strict=True)
     ]
     if fabric.is_global_zero:
         report(options, task, results)
@@ -58,7 +64,16 @@ def check(config: dict[str, Any], task: Task) -> tuple[Options, TrainSettings]:
     options = options_of(Options, config)
     if options.labels and not task.labels:
         raise ValueError(f"labels=true, but task={task.name} has no labels")
+    if labels_ahead(options) and options.train is None:
+        raise ValueError(
+            "ahead=... needs policy=mac, or another kind: the default trains a BC that operates, and nobody would tell "
+            "it a place"
+        )
     settings = from_mapping(TrainSettings, config["training"], "training settings")
+    from_mapping(DataSettings, config["data"], "data")
+    for kind in POLICIES:
+        if kind in config:
+            make_settings(kind, check_mapping(kind, config[kind]))
     for kind in options.train or ():
         check_choice("policy in train", kind, POLICIES)
     for run in plan(options, task.experiment.runs):
@@ -67,6 +82,17 @@ def check(config: dict[str, Any], task: Task) -> tuple[Options, TrainSettings]:
             raise ValueError(f"train names {run.kind}, whose settings are missing: choose policy={run.kind}")
         make_settings(run.kind, {**config[run.kind], **run.settings})
     return options, settings
+
+
+def labels_ahead(options: Options) -> list[Ahead]:
+    """The labels of real values that `ahead` asks for."""
+    found = []
+    for name, entry in (options.ahead or {}).items():
+        parts = check_list(f"ahead.{name}", entry)
+        if len(parts) != 2:
+            raise ValueError(f"ahead.{name} must be [index in the observation, steps], got {parts}")
+        found.append(Ahead(name, *parts))
+    return found
 
 
 def plan(options: Options, experiment: Sequence[PlannedRun]) -> list[PlannedRun]:
@@ -84,20 +110,26 @@ def plan(options: Options, experiment: Sequence[PlannedRun]) -> list[PlannedRun]
     return runs if options.labels is None else [replace(run, labels=options.labels) for run in runs]
 
 
+def make(
+    options: Options, task: Task, run: PlannedRun, policy_settings: dict[str, Any], demos: Demonstrations
+) -> Policy:
+    """The policy of a run, untrained."""
+    observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
+    labels: list[AnyLabel] = [*(task.labels if run.labels else ()), *labels_ahead(options)]
+    known = Spaces.of(observed, task.action_space_of(demos), task.actions, labels)
+    return make_policy(run.kind, known, {**policy_settings, **run.settings}, options.seed + run.seed)
+
+
 def train_one(
     options: Options,
     task: Task,
     run: PlannedRun,
-    policy_settings: dict[str, Any],
+    policy: Policy,
     demos: Demonstrations,
     settings: TrainSettings,
     fabric: Fabric,
 ) -> TrainResult:
-    observed = spaces.Box(-np.inf, np.inf, (demos.observation_dim,), np.float32)
-    labels = task.labels if run.labels else ()
-    known = Spaces.of(observed, task.action_space_of(demos), task.actions, labels)
     seed = options.seed + run.seed
-    policy = make_policy(run.kind, known, {**policy_settings, **run.settings}, seed)
     folder = options.runs / task.folder_name(demos) / f"{run.run}-s{seed}"
     try:
         return train(policy, demos, settings, folder, seed=seed, resume=options.resume, fabric=fabric)

@@ -11,6 +11,9 @@ from mac_policy.common.settings import Settings
 
 Meaning = Literal["relative", "absolute", "delta", "unknown"]
 
+SMALLEST_SCALE, LARGEST_SCALE = 1e-9, 1e9
+"""Beyond them single precision has no places to go to."""
+
 
 @dataclass(frozen=True)
 class Actions(Settings):
@@ -44,8 +47,9 @@ class Actions(Settings):
             )
         if self.observed and self.meaning != "relative":
             raise ValueError(f"observed and scale turn relative actions into targets; the meaning is {self.meaning!r}")
-        if any(not scale > 0 for scale in self.scale):
-            raise ValueError(f"scale must hold numbers above 0, got {self.scale}")
+        if any(not SMALLEST_SCALE <= scale <= LARGEST_SCALE for scale in self.scale):
+            allowed = f"numbers above 0, from {SMALLEST_SCALE:g} to {LARGEST_SCALE:g}"
+            raise ValueError(f"scale must hold {allowed}, got {self.scale}")
         if any(index < 0 for index in self.observed):
             raise ValueError(f"observed must hold indices of an observation, got {self.observed}")
         if len(set(self.names)) < len(self.names):

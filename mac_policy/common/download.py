@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-import tempfile
 import threading
 import urllib.request
 import zipfile
@@ -19,7 +18,10 @@ from typing import IO, Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from mac_policy.common.arrays import opened_member
 from mac_policy.common.digest import BLOCK, file_digest
+from mac_policy.common.locks import incoming
+from mac_policy.common.reading import reading
 
 T = TypeVar("T")
 
@@ -82,8 +84,8 @@ class Download:
     def facts(self) -> str:
         """Size and checksum in brackets, as far as they are known."""
         known = [f"{self.size:,} bytes"] if self.size else []
-        known += [self.checksum.replace(":", " ")] if self.checksum else []
-        return f" ({', '.join(known)})" if known else ""
+        known += [self.checksum.replace(":", " ") if self.checksum else "no published checksum"]
+        return f" ({', '.join(known)})"
 
 
 def fetch(download: Download, folder: Path, console: Console, *, seconds: float = CONNECT_SECONDS) -> None:
@@ -100,13 +102,15 @@ def fetch(download: Download, folder: Path, console: Console, *, seconds: float 
 
 def retrieve(download: Download, folder: Path, console: Console, *, seconds: float = CONNECT_SECONDS) -> None:
     """Download into `folder`; Unavailable where the transfer fails, ValueError where other bytes arrive."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with _incoming(folder) as part:
+    with incoming(folder) as new:
+        part = new / "download"
         try:
             _transfer(download, part, console, seconds)
         except (OSError, Unavailable) as error:
             raise Unavailable(f"{download.url}: {error}") from error
         check_file(part, download.checksum, download.size, what=download.url)
+        if download.checksum is None:
+            console.print(f"{download.url} has no published checksum; sha256 {file_digest(part, 'sha256')} arrived")
         if download.members:
             _unpack(part, download, folder)
         else:
@@ -138,12 +142,14 @@ def _transfer(download: Download, part: Path, console: Console, seconds: float) 
 def _unpack(archive: Path, download: Download, folder: Path) -> None:
     """Extract the members; each appears only when it is complete."""
     for name in download.members:
-        with _incoming(folder) as part:
+        with incoming(folder) as new:
             try:
-                with _member(archive, download.prefix + name) as source, part.open("wb") as file:
-                    shutil.copyfileobj(source, file, BLOCK)
-            except (KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
-                raise ValueError(f"{download.url} has no readable {name}: {error}") from error
+                with reading(archive, "archive"), _member(archive, download.prefix + name) as source:
+                    part = new / "member"
+                    with part.open("wb") as file:
+                        shutil.copyfileobj(source, file, BLOCK)
+            except ValueError as error:
+                raise ValueError(f"{download.url} has no readable {name}: {error.__cause__ or error}") from error
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             part.replace(folder / name)
 
@@ -152,7 +158,7 @@ def _unpack(archive: Path, download: Download, folder: Path) -> None:
 def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
     opened: Any
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as opened, opened.open(name) as source:
+        with zipfile.ZipFile(archive) as opened, opened_member(opened, opened.getinfo(name), archive) as source:
             yield source
         return
     with tarfile.open(archive) as opened:
@@ -160,14 +166,3 @@ def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
         if found is None:
             raise KeyError(f"{name} is no file")
         yield found
-
-
-@contextmanager
-def _incoming(folder: Path) -> Iterator[Path]:
-    """A temporary file beside the target, removed afterwards."""
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".incoming-", delete=False) as file:
-        part = Path(file.name)
-    try:
-        yield part
-    finally:
-        part.unlink(missing_ok=True)

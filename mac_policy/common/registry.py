@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module, metadata
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ class Registry(Mapping[str, T]):
     ``module:attribute``, or published as an entry point of the group by an installed package.
 
     what: the word for one of them in messages; group: of the entry points
+    check: raises a ValueError for what cannot be registered
 
     >>> from mac_policy.common.registry import Registry
     >>> colours = Registry("colour", "my_lab.colours")
@@ -25,12 +26,15 @@ class Registry(Mapping[str, T]):
     16711680
     """
 
-    def __init__(self, what: str, group: str) -> None:
-        self.what, self.group = what, group
+    def __init__(self, what: str, group: str, check: Callable[[Any], None] = lambda kind: None) -> None:
+        self.what, self.group, self.check = what, group, check
         self._kinds: dict[str, T] = {}
 
     def register(self, name: str, kind: T) -> T:
         """Add a kind under a name that no other kind has."""
+        self.check(kind)
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"the name of a {self.what} must be a text, got {name!r}")
         if self._kinds.setdefault(name, kind) is not kind:
             raise ValueError(f"the {self.what} {name!r} is registered already, as {self._kinds[name]!r}")
         return kind
@@ -38,12 +42,12 @@ class Registry(Mapping[str, T]):
     def find(self, name: str) -> T:
         """The kind of this name; imports what ``module:attribute`` and entry points name, so that the name must come
         from the user and never from a file. ValueError where there is none."""
-        if name in self._kinds:
+        if isinstance(name, str) and name in self._kinds:
             return self._kinds[name]
         if isinstance(name, str) and ":" in name:
             return self._imported(name)
         published = {point.name: point for point in metadata.entry_points(group=self.group)}
-        if name in published:
+        if isinstance(name, str) and name in published:
             return self.register(name, published[name].load())
         return self[check_choice(self.what, name, [*self._kinds, *published])]
 
@@ -56,7 +60,7 @@ class Registry(Mapping[str, T]):
         module, _, attribute = name.partition(":")
         try:
             found: Any = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as error:
             raise ValueError(f"the {self.what} {name!r} cannot be imported: {error}") from error
         return self.register(name, found)
 

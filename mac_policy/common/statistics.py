@@ -71,15 +71,15 @@ def mean_over_seeds(values: Sequence[Floats], *, rows: str = "episodes", shared_
     return Mean(mean, error, [mean - half, mean + half], over, per_seed.tolist())
 
 
-def summary(values: Sequence[Floats], shared_rows: bool) -> dict[str, object]:
-    """`mean_over_seeds` of test rows as plain JSON.
+def summary(values: Sequence[Floats], shared_rows: bool, rows: str = "test rows") -> dict[str, object]:
+    """`mean_over_seeds` as plain JSON.
 
     >>> import numpy as np
     >>> from mac_policy.common.statistics import summary
     >>> summary([np.array([1.0, 1.0]), np.array([1.0, 1.0])], shared_rows=True)
     {'mean': 1.0, 'ci95': [1.0, 1.0], 'interval': 'Student t over test rows', 'per_seed': [1.0, 1.0]}
     """
-    found = mean_over_seeds(values, rows="test rows", shared_rows=shared_rows)
+    found = mean_over_seeds(values, rows=rows, shared_rows=shared_rows)
     return {"mean": found.mean, "ci95": found.ci95, "interval": found.interval, "per_seed": found.per_seed}
 
 

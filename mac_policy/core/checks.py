@@ -44,10 +44,27 @@ def check_order(order: Any, num_variables: int) -> Tensor:
     return given.long()
 
 
+def check_generator(generator: Any) -> None:
+    """Raise unless `generator` is a torch.Generator of the CPU, or None."""
+    if generator is None or (isinstance(generator, torch.Generator) and generator.device.type == "cpu"):
+        return
+    raise ValueError(f"generator must be a torch.Generator of the CPU or None, got {generator!r}")
+
+
+def check_factorization(factorization: Any) -> None:
+    """Raise unless `factorization` knows its variables and their paths."""
+    if not (hasattr(factorization, "num_variables") and hasattr(factorization, "ranks")):
+        raise ValueError(
+            f"factorization must be one such as MaskTuned, UniformOrder or StagedModes, got {factorization!r}"
+        )
+
+
 def check_values(x: Any, num_variables: int) -> None:
     """Raise unless `x` is a tensor of shape (rows, num_variables)."""
     if not isinstance(x, Tensor):
         raise ValueError(f"x must be a tensor of shape (rows, {num_variables}), got {type(x).__name__}")
+    if x.is_complex():
+        raise ValueError(f"x must hold real numbers, got {x.dtype}")
     if x.ndim != 2 or x.shape[1] != num_variables:
         raise ValueError(f"x must have shape (rows, {num_variables}), got {tuple(x.shape)}")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
-from mac_policy.core.checks import check_order
+from mac_policy.core.checks import check_generator, check_order
 from mac_policy.core.edges import Support, all_met
 from mac_policy.core.induced import QUERIES, check_path, induced_edge_law, is_tabulable, mask_law, tabulable
 from mac_policy.core.masks import MaskDistribution, UniformCardinality
@@ -63,6 +63,7 @@ class RandomOrder:
     num_variables: int
 
     def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        check_generator(generator)
         query, given = check_query(self.num_variables, query=query, given=given)
         return ranks_by_key(torch.rand(query.shape, generator=generator, dtype=torch.float64), query=query, given=given)
 
@@ -97,6 +98,7 @@ class UniformOrder(RandomOrder):
         return ""
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
+        check_generator(generator)
         seen = draw_below(torch.full((check_count("n", n, 0),), self.num_variables), generator)
         evidence = uniform_subsets(seen, self.num_variables, generator)
         return TrainingMasks(evidence, uniform_over(~evidence))
@@ -142,6 +144,9 @@ class MaskTuned(RandomOrder):
         for kind in kinds:
             check_path(kind, protocol, path_weighting)
         self._edge_weights = check_choice("weights", weights, ("parallel", "edge")) == "edge"
+        for name, masks in (("test_masks", test_masks), ("evidence_masks", evidence_masks or test_masks)):
+            if not (hasattr(masks, "num_variables") and hasattr(masks, "sample")):
+                raise ValueError(f"{name} must be a law of masks such as UniformCardinality, got {masks!r}")
         self.num_variables = check_count("num_variables", test_masks.num_variables)
         self.order = lexicographic(self.num_variables) if order is None else check_order(order, self.num_variables)
         self.deterministic = protocol == "largest"
@@ -196,10 +201,12 @@ class MaskTuned(RandomOrder):
         return None if any(support is None for support in found) else [each for each in found if each is not None]
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
+        check_generator(generator)
         evidence, following = self._draw(check_count("n", n, 0), generator)
         return TrainingMasks(evidence, following if self._edge_weights else uniform_over(~evidence))
 
     def training_queries(self, n: int, generator: torch.Generator | None = None) -> TrainingQueries:
+        check_generator(generator)
         query, given = self._draw_queries(check_count("n", n, 0), generator)
         ranks = whole_path(self, query=query, given=given, generator=generator)
         return TrainingQueries(ranks, only_last(ranks, query) if self._last_edge else uniform_over(query))
@@ -207,6 +214,7 @@ class MaskTuned(RandomOrder):
     def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         if not self.deterministic:
             return super().ranks(query=query, given=given, generator=generator)
+        check_generator(generator)
         query, given = check_query(self.num_variables, query=query, given=given)
         return ranks_in_order(self.order, query=query, given=given)
 

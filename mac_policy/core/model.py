@@ -9,7 +9,15 @@ from torch import Tensor, nn
 
 from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core.asking import Asking, Rows, Variables, asking
-from mac_policy.core.checks import check_disjoint, check_entries, check_mask, check_rows, check_values
+from mac_policy.core.checks import (
+    check_disjoint,
+    check_entries,
+    check_factorization,
+    check_generator,
+    check_mask,
+    check_rows,
+    check_values,
+)
 from mac_policy.core.factorization import Factorization
 from mac_policy.core.frame import Frame, framed, framed_all
 from mac_policy.core.heads import Conditional, Head, Mixed
@@ -114,6 +122,7 @@ class AnyOrderModel(nn.Module):
     ) -> Tensor:
         """What the head makes these `conditionals` of, (B, N, num_params)."""
         check_values(x, self.num_variables)
+        check_generator(generator)
         evidence = check_mask("evidence", evidence, len(x), self.num_variables)
         if self.validate:
             self.head.check(x, evidence)
@@ -158,9 +167,7 @@ class AnyOrderModel(nn.Module):
             self.head.check(read, self.asking.visible(known))
             self.head.check(x, weights > 0)
             self._look_at_scale(read, self.asking.visible(known) | (weights > 0))
-        encoded = self._encode(context, len(x) // check_count("rows_per_context", rows_per_context))
-        if encoded is not None and rows_per_context > 1:
-            encoded = encoded.repeat_interleave(rows_per_context, 0)
+        encoded = self._encode(context, len(x), rows_per_context)
         params = self._params(read, known, encoded, draws.mode)
         params = self.head.after(params, x, weights > 0)
         asked = weights.reshape(-1).nonzero()[:, 0]
@@ -182,16 +189,25 @@ class AnyOrderModel(nn.Module):
         missing: Tensor | None = None,
         generator: torch.Generator | None = None,
         frame: Frame | None = None,
+        rows_per_context: int = 1,
     ) -> Tensor:
         """log p(x_query | x_given) of every row along the path of `factorization`, (B,).
 
         Every row may have masks of its own; p(nothing) = 1. Where the path is random, `orders` paths are drawn and
         their probabilities averaged (in log space). A set network computes only the steps that a row still needs, and
-        steps of different rows share passes; a path network answers a row in one pass.
+        steps of different rows share passes; a path network answers a row in one pass. `rows_per_context` as in `loss`.
         """
         check_count("orders", orders)
+        check_generator(generator)
         question = self._question(
-            x, query=query, given=given, missing=missing, factorization=factorization, context=context, frame=frame
+            x,
+            query=query,
+            given=given,
+            missing=missing,
+            factorization=factorization,
+            context=context,
+            frame=frame,
+            rows_per_context=rows_per_context,
         )
         if factorization.deterministic:
             orders = 1
@@ -225,6 +241,7 @@ class AnyOrderModel(nn.Module):
         network keeps keys and values of all rows until the last step, and reads what shared a step by its number.
         """
         check_values(x, self.num_variables)
+        check_generator(generator)
         check_count("num_samples", num_samples)
         check_positive("temperature", temperature)
         if steps is not None:
@@ -282,7 +299,9 @@ class AnyOrderModel(nn.Module):
         context: Tensor | None,
         know_query: bool = True,
         frame: Frame | None = None,
+        rows_per_context: int = 1,
     ) -> Question:
+        check_factorization(factorization)
         if factorization.num_variables != self.num_variables:
             raise ValueError(
                 f"the factorization is over {factorization.num_variables} variables, "
@@ -302,17 +321,18 @@ class AnyOrderModel(nn.Module):
             self.head.check(x, known)
         x = torch.where(known, x, torch.zeros_like(x))
         mode = factorization.path_mode(len(x))
-        encoded = self._encode(context, len(x))
+        encoded = self._encode(context, len(x), rows_per_context)
         return Question(x, query, given, encoded, None if mode is None else mode.to(x.device), frame)
 
-    def _encode(self, context: Tensor | None, rows: int) -> Tensor | None:
-        """What the network reads in the context, once for all that follows."""
+    def _encode(self, context: Tensor | None, rows: int, rows_per_context: int = 1) -> Tensor | None:
+        """What the network reads in the context, once for all that follows, for each of the rows."""
         encoded = self.network.encode(context)
+        contexts = rows // check_count("rows_per_context", rows_per_context)
         if context is not None:
-            check_rows("context", context, rows)
+            check_rows("context", context, contexts)
             if self.validate:
                 check_entries("context", context, ~context.isfinite(), "a finite number")
-        return encoded
+        return encoded if encoded is None or rows_per_context == 1 else encoded.repeat_interleave(rows_per_context, 0)
 
 
 def check_fit(network: Network, head: Head) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_count
-from mac_policy.core.checks import as_tensor
+from mac_policy.core.checks import as_tensor, check_generator
 from mac_policy.core.question import check_query, mark_ranks, still_asked, with_order_of_given
 from mac_policy.core.subsets import draw_below, subsets_within
 from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, uniform_over
@@ -65,6 +65,7 @@ class StagedModes:
 
     def training_masks(self, n: int, generator: torch.Generator | None = None) -> TrainingMasks:
         check_count("n", n, 0)
+        check_generator(generator)
         mode = draw_below(torch.full((n,), len(self.modes)), generator)
         step = draw_below(torch.full((n,), self.num_elements), generator)
         first = self._first[mode]  # (n, S)
@@ -84,6 +85,7 @@ class StagedModes:
         return TrainingQueries(with_order_of_given(after, given, before), uniform_over(~given), mode)
 
     def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        check_generator(generator)
         query, given = check_query(self.num_variables, query=query, given=given)
         return self._ranks(self._first[self._mode], generator, query=query, given=given)
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mac_policy.common.checks import check_choice
+from mac_policy.common.checks import check_choice, check_instance, check_list
 from mac_policy.demonstrations.episode import Episode, Floats
+
+
+def check_types(episodes: Any, name: str) -> tuple[Episode, ...]:
+    """The episodes as a tuple; ValueError unless they are episodes, and their arrays are arrays."""
+    found = tuple(check_list("episodes", episodes) if not isinstance(episodes, Iterator) else episodes)
+    for index, episode in enumerate(found):
+        check_instance(f"{name}, episode {index}", episode, Episode)
+        for field in ("observations", "actions", "rewards", "terminations", "truncations"):
+            check_instance(f"{name}, episode {index}: {field}", getattr(episode, field), np.ndarray)
+    return found
 
 
 def check_episodes(episodes: Sequence[Episode], name: str) -> None:

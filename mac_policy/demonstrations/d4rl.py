@@ -17,6 +17,7 @@ from rich.console import Console
 from mac_policy.common.checks import check_choice
 from mac_policy.common.digest import file_sha256
 from mac_policy.common.download import CONNECT_SECONDS, Download, retrieve
+from mac_policy.common.hdf5 import open_hdf5
 from mac_policy.demonstrations.checks import bound_actions
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Bools, Completions, Episode, Floats, Indices
@@ -72,15 +73,8 @@ def read_d4rl(
 def _read_columns(path: Path) -> Columns:
     if not path.is_file():
         raise ValueError(f"no file at {path}")
-    try:
-        with h5py.File(path, "r") as file:
-            arrays = _arrays(file, path)
-    except OSError as error:
-        size = path.stat().st_size
-        raise ValueError(
-            f"{path} ({size} bytes) cannot be read as hdf5; it may be truncated or not be an hdf5 file: "
-            f"download it again ({error})"
-        ) from error
+    with open_hdf5(path, "hdf5 file, so that it must be downloaded again") as file:
+        arrays = _arrays(file, path)
     steps = len(arrays["actions"])
     for key, values in arrays.items():
         wanted = 2 if key in REQUIRED else 1

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mac_policy.common.checks import check_count
-from mac_policy.demonstrations.checks import check_episodes
+from mac_policy.common.checks import check_count, is_number
+from mac_policy.demonstrations.checks import check_episodes, check_types
 from mac_policy.demonstrations.episode import Bools, Episode, Floats, Indices, Source, content_sha256
 
 CONSTANT = 1e-6
@@ -85,12 +85,13 @@ class Demonstrations:
     source: Source
 
     def __post_init__(self) -> None:
-        check_episodes(self.episodes, self.source.name)
+        name, location = self.source.name, self.source.location
+        check_episodes(self.episodes, f"{name} ({location})" if location else name)
 
     @classmethod
     def of(cls, episodes: Sequence[Episode], *, name: str, kind: str, location: str = "") -> Demonstrations:
         """Demonstrations whose source is made from their content."""
-        episodes = tuple(episodes)
+        episodes = check_types(episodes, name)
         steps = sum(len(episode) for episode in episodes)
         source = Source(name, kind, content_sha256(episodes), len(episodes), steps, location)
         return cls(episodes, source)
@@ -138,6 +139,14 @@ class Demonstrations:
             return None
         return np.concatenate([part for part in found if part is not None])
 
+    def ahead(self, observed: int, steps: int) -> Floats:
+        """(S,): an observed number as it is `steps` later, or at the end of the episode where that comes sooner."""
+        found = []
+        for episode in self.episodes:
+            later = np.minimum(np.arange(len(episode)) + steps, len(episode))
+            found.append(episode.observations[later, observed])
+        return np.concatenate(found)
+
     @cached_property
     def episode_index(self) -> Indices:
         """(S,) the episode each flat row belongs to."""
@@ -145,7 +154,10 @@ class Demonstrations:
 
     def select(self, indices: Sequence[int] | Indices) -> Demonstrations:
         """The demonstrations of some episodes; the source keeps the name and hash of the whole set."""
-        chosen = tuple(self.episodes[int(i)] for i in indices)
+        found = np.asarray(indices)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            raise ValueError(f"indices must be a list of whole numbers, got {indices!r}")
+        chosen = tuple(self.episodes[int(i)] for i in found)
         steps = sum(len(episode) for episode in chosen)
         return Demonstrations(chosen, replace(self.source, episodes=len(chosen), steps=steps))
 
@@ -154,7 +166,8 @@ class Demonstrations:
 
         Neighbouring steps are near copies: with a split by step the held-out loss would measure the training data.
         """
-        if not 0 < fraction < 1:
+        check_count("seed", seed, 0)
+        if not (is_number(fraction) and 0 < fraction < 1):
             raise ValueError(f"fraction is {fraction}; it must lie strictly between 0 and 1")
         if len(self) < 2:
             raise ValueError(f"cannot split {len(self)} episode in two; a split is by whole episodes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.common.checks import check_choice, nearest_hint
+from mac_policy.common.checks import check_choice, check_count, nearest_hint
+from mac_policy.common.hdf5 import open_hdf5
+from mac_policy.common.reading import parse_json, read_json, reading
 from mac_policy.demonstrations.checks import bound_actions
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Completions, Episode, Floats
 from mac_policy.demonstrations.minari_store import (
     COMPLETED_KEY,
+    DEMONSTRATOR_KEY,
     EXECUTED_KEY,
     KIND_KEY,
     local_ids,
@@ -82,10 +84,26 @@ def _open(folder: Path) -> Any:
     data = folder if (folder / "metadata.json").is_file() else folder / "data"
     if not (data / "metadata.json").is_file():
         raise ValueError(f"{folder} is no Minari data set: it has no data/metadata.json")
-    try:
-        return MinariDataset(data)
-    except (KeyError, ValueError, AssertionError, ImportError, OSError) as error:
-        raise ValueError(f"{folder} is no complete Minari data set: {error}") from error
+    known = read_metadata(folder)
+    if known.get("data_format", "hdf5") == "hdf5":
+        with open_hdf5(data / "main_data.hdf5", "complete Minari data set"):
+            pass
+    with reading(folder, "complete Minari data set"):
+        found = MinariDataset(data)
+        check_count("total_episodes", len(found), 0)
+        return found
+
+
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """metadata.json of a Minari folder."""
+    data = folder if (folder / "metadata.json").is_file() else folder / "data"
+    found = read_json(data / "metadata.json")
+    if not isinstance(found, dict):
+        raise ValueError(f"{data / 'metadata.json'} must hold a JSON object, not {type(found).__name__}")
+    for key in (KIND_KEY, DEMONSTRATOR_KEY, "dataset_id", "data_format"):
+        if not isinstance(found.get(key, ""), str):
+            raise ValueError(f"{data / 'metadata.json'}: {key} must be a text, got {found[key]!r}")
+    return found
 
 
 def _episodes(
@@ -97,13 +115,11 @@ def _episodes(
 ) -> Iterator[Episode]:
     if len(minari_set) == 0:
         raise ValueError(f"{folder} holds no episodes; a data set needs at least one")
-    indices = minari_set.episode_indices
-    try:
+    with reading(folder, "complete Minari data set"):
+        indices = minari_set.episode_indices
         metadata = minari_set.storage.get_episode_metadata(indices)
         for raw, entry in zip(minari_set.storage.get_episodes(indices), metadata, strict=True):
             yield _episode(raw, entry, keys, select, completions)
-    except (OSError, KeyError) as error:
-        raise ValueError(f"{folder} cannot be read; it may be truncated: {error}") from error
 
 
 def _episode(
@@ -124,10 +140,17 @@ def _episode(
         rewards=np.asarray(raw["rewards"], dtype=np.float32),
         terminations=np.asarray(raw["terminations"], dtype=np.bool_),
         truncations=np.asarray(raw["truncations"], dtype=np.bool_),
-        completed=tuple(json.loads(metadata[COMPLETED_KEY]) if COMPLETED_KEY in metadata else computed),
+        completed=_goals(metadata[COMPLETED_KEY]) if COMPLETED_KEY in metadata else tuple(computed),
         executed=None if executed is None else np.asarray(executed[1:], dtype=np.float32),
         seed=metadata.get("seed"),
     )
+
+
+def _goals(text: Any) -> tuple[str, ...]:
+    found = parse_json(text, COMPLETED_KEY)
+    if not isinstance(found, list) or not all(isinstance(goal, str) for goal in found):
+        raise ValueError(f"{COMPLETED_KEY} of an episode must be a list of texts, got {text!r}")
+    return tuple(found)
 
 
 def flat_keys(space: spaces.Space[Any], keys: Sequence[str] | None = None) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mac_policy.common import locks
 from mac_policy.common.download import Unavailable, brief, offline, within
 
 LOOK_UP_SECONDS = 10.0
@@ -33,6 +33,7 @@ def local_path(dataset_id: str) -> Path | None:
     """The folder of a data set in the local store; None where there is none."""
     check_dataset_id(dataset_id)
     folder = store_root() / dataset_id
+    recover(folder)
     return folder if (folder / "data" / "metadata.json").is_file() else None
 
 
@@ -56,6 +57,7 @@ def local_ids() -> list[str]:
 def new_folder(dataset_id: str, *, overwrite: bool) -> Path:
     """The folder of a data set that is to be written; ValueError where it exists, unless it may be overwritten."""
     target = store_root() / check_dataset_id(dataset_id)
+    recover(target)
     if target.exists() and not overwrite:
         raise ValueError(f"{dataset_id} exists at {target}; overwrite=true replaces it")
     return target
@@ -63,23 +65,44 @@ def new_folder(dataset_id: str, *, overwrite: bool) -> Path:
 
 @contextmanager
 def incoming() -> Iterator[Path]:
-    """A temporary folder in the store, removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=store_root()))
-    try:
+    """A temporary folder in the store, removed afterwards; what killed processes have left is removed first."""
+    with locks.incoming(store_root()) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def put(folder: Path, target: Path) -> None:
-    """Move `folder` to `target`; an old folder is removed only after the new one is in place."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Move `folder` to `target`; an old folder is removed only after the new one is in place.
+
+    A process that is killed in between leaves the old folder beside its place, from where `recover` takes it back.
+    """
     folder.chmod(0o755)
-    old = folder.with_name(folder.name + "-old")
-    if target.exists():
-        target.rename(old)
-    folder.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+    aside = _aside(target)
+    with locks.locked(target.parent, wait=_silently):
+        if target.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+            target.rename(aside)
+        folder.rename(target)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def recover(target: Path) -> None:
+    """Put back the folder that a process was replacing when it was killed."""
+    aside = _aside(target)
+    if not aside.exists():
+        return
+    with suppress(OSError), locks.locked(target.parent, wait=_silently):
+        if target.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        elif aside.exists():
+            aside.rename(target)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}-replaced")
+
+
+def _silently(what: str) -> None:
+    """The wait is for two renames."""
 
 
 def fetch_minari(dataset_id: str, *, seconds: float | None = None) -> Path:
@@ -96,7 +119,7 @@ def fetch_minari(dataset_id: str, *, seconds: float | None = None) -> Path:
             remote.download_dataset(dataset_id, folder)
             put(folder / dataset_id, store_root() / dataset_id)
         except Exception as error:
-            raise Unavailable(f"downloading {dataset_id} failed: {brief(error)}") from error
+            raise Unavailable(f"downloading {dataset_id} failed: {brief(error)} (into {store_root()})") from error
     found = local_path(dataset_id)
     if found is None:
         raise Unavailable(f"the Minari remote's copy of {dataset_id} has no data")

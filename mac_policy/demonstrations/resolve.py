@@ -6,31 +6,44 @@ remote, and last the built-in scripted demonstrations, with a warning. An explic
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.panel import Panel
 
-from mac_policy.common.checks import check_choice, check_count, nearest_hint
+from mac_policy.common.checks import nearest_hint
 from mac_policy.common.download import Unavailable
+from mac_policy.common.settings import Count, Settings
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.demonstrations.d4rl import d4rl_folder, fetch_d4rl, read_d4rl, verify
 from mac_policy.demonstrations.demonstrations import Demonstrations
-from mac_policy.demonstrations.minari_read import read_minari
+from mac_policy.demonstrations.minari_read import read_metadata, read_minari
 from mac_policy.demonstrations.minari_store import DEMONSTRATOR_KEY, fetch_minari, local_ids, local_path, store_root
 from mac_policy.demonstrations.task_data import DEFAULT_ORDER, OfficialFile, Scripted, TaskData
 
 
 class ScriptedStandIn(UserWarning):
     """Scripted demonstrations stand in for human ones."""
+
+
+@dataclass(frozen=True)
+class DataSettings(Settings):
+    """Where demonstrations are looked for and how they are read; see `load`."""
+
+    prefix: ClassVar[str] = "data."
+
+    source: Literal["auto", "human", "minari", "d4rl", "scripted"] = "auto"
+    path: Path | None = None
+    outside: Literal["clip", "refuse"] = "clip"
+    episodes: Count | None = None
+    order: str = DEFAULT_ORDER
 
 
 def load(
@@ -54,16 +67,17 @@ def load(
     episodes: number of scripted demonstrations; None takes all that are stored, or records the task's own number.
     order: of the goals within a scripted demonstration, a name of `Scripted.orders`.
     """
+    asked = DataSettings(source, path, outside, episodes, order)  # type: ignore[arg-type]
     task = task.in_order(order)
     if task.order != DEFAULT_ORDER and source != "scripted":
         raise ValueError(f"data.order={order} is for scripted demonstrations: give data.source=scripted, not {source}")
     if episodes is not None and task.scripted is not None:
-        task = replace(task, scripted=replace(task.scripted, episodes=check_count("episodes", episodes)))
-    attempts = ORDERS[check_choice("data.source", source, ORDERS)]
+        task = replace(task, scripted=replace(task.scripted, episodes=episodes))
+    attempts = ORDERS[source]
     select = task.select(observation)
     console = console or Console(stderr=True)
-    if path is not None:
-        demonstrations = _read(task, Path(path).expanduser(), select, outside)
+    if asked.path is not None:
+        demonstrations = _read(task, asked.path.expanduser(), select, outside)
         if source == "human" and demonstrations.source.kind == "scripted":
             raise ValueError(f"data.source=human, but {path} holds scripted demonstrations")
         return _announce(demonstrations, console)
@@ -158,14 +172,14 @@ def _scripted(scripted: Scripted, task: TaskData, console: Console) -> Path:
     if found is not None:
         return found
     console.print(f"Recording {scripted.episodes} scripted demonstrations, once ...")
-    return collect_into_store(scripted, task.scripted_id, console=console)
+    return collect_into_store(scripted, task.scripted_id, keep=True, console=console)
 
 
 def _first(demonstrations: Demonstrations, task: TaskData, folder: Path, episodes: int | None) -> Demonstrations:
     """The first `episodes` of a stored set, with a warning when another version of the demonstrator recorded it."""
     renew = "`collect_demos.py task=... episodes=... overwrite=true` records it again"
     wanted = task.scripted.demonstrator if task.scripted else ""
-    stored = json.loads((folder / "data" / "metadata.json").read_text()).get(DEMONSTRATOR_KEY, "")
+    stored = read_metadata(folder).get(DEMONSTRATOR_KEY, "")
     if wanted != stored:
         warnings.warn(f"{task.scripted_id} was recorded by another version of the demonstrator; {renew}", stacklevel=3)
     if episodes is None or episodes == len(demonstrations):

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.files import CheckpointError
+from mac_policy.common.folders import CONFIG
 from mac_policy.common.provenance import command_words
 from mac_policy.evaluation.teams import OperatorChoice, Team
-from mac_policy.policies.checkpoint import CONFIG, SavedPolicy, read_config
+from mac_policy.policies.checkpoint import SavedPolicy, read_config
 from mac_policy.policies.registry import POLICIES
 from mac_policy.tasks import TASKS
 from mac_policy.tasks.experiment import DEFAULT, FILLER_SEED, Experiment
@@ -165,10 +166,15 @@ def make_teams(
     ]
 
 
+def _has_classes(policy: SavedPolicy) -> bool:
+    """Whether a policy has a label that an operator's wish is a class of."""
+    return any("classes" in label for label in read_config(Path(policy.folder))["spaces"].get("labels", ()))
+
+
 def make_team(arm: ArmName, seed: int | None, runs: Runs, operator: OperatorChoice) -> Team:
     """The team of an arm at a training seed; None: nothing in it is trained."""
     filler = None if arm.run is None or seed is None else runs.policy(arm.run, runs.filler_seed(arm.run, seed))
-    if arm.told and filler is not None and not read_config(Path(filler.folder))["spaces"].get("labels"):
+    if arm.told and filler is not None and not _has_classes(filler):
         raise ValueError(f"{arm.name}: {filler.folder} was trained without labels, so that it cannot be told anything")
     needed = operator.needs_policy and arm.shared
     acting = replace(operator, policy=runs.policy("bc", seed)) if needed and seed is not None else operator

@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mac_policy.common.settings import Count, Natural, NonNegative, Positive, Settings
+from mac_policy.common.checks import check_folder_name
+from mac_policy.common.settings import Count, Names, Natural, NonNegative, Positive, Settings
 from mac_policy.evaluation.arms import ArmName, Runs, check_arms, check_seeds, datasets, make_teams, policies_of
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import OperatorChoice, Team
@@ -37,7 +38,7 @@ class ComparisonSettings(Settings):
     video: whether a film is drawn; 'auto': if the environment can be drawn here
     """
 
-    arms: tuple[str, ...] | None = None
+    arms: Names | None = None
     training_seeds: tuple[int, ...] = (0,)
     episodes: Count = 100
     seed: Natural = 10_000
@@ -45,8 +46,8 @@ class ComparisonSettings(Settings):
     decode: Decode | None = None
     temperature: NonNegative | None = None
     max_change: Positive | None = None
-    mac: str = "mac"
-    bc: str = "bc"
+    mac: Annotated[str, check_folder_name] = "mac"
+    bc: Annotated[str, check_folder_name] = "bc"
     runs: Path = Path("runs")
     workers: Count = 2
     video: bool | str = "auto"
@@ -56,18 +57,16 @@ class ComparisonSettings(Settings):
         check_seeds(self.training_seeds)
         if self.video not in (True, False, "auto"):
             raise ValueError(f"video must be true, false or auto, got {self.video!r}")
-        for name in ("mac", "bc"):
-            if "/" in getattr(self, name):
-                raise ValueError(f"{name} must be the name of runs in {self.runs}/<task>, got {getattr(self, name)!r}")
         if self.temperature is not None and self.decode not in (None, "sample", "best"):
             raise ValueError(f"temperature={self.temperature} changes nothing with decode={self.decode}")
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """The decoding settings that are given."""
-        if self.temperature is None:
-            return {} if self.decode is None else {"decode": self.decode}
-        return {"decode": self.decode or "sample", "temperature": float(self.temperature)}
+        """The decoding settings that are given; they hold whether anything is commanded or not."""
+        if self.decode is None and self.temperature is None:
+            return {}
+        temperature = {} if self.temperature is None else {"temperature": float(self.temperature)}
+        return {"decode": self.decode or "sample", "decode_alone": None, **temperature}
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -96,7 +95,7 @@ class Comparison:
         settings, held = self.settings, "nothing" if dims == "0" else f"dims {dims}"
         seeds = ", ".join(map(str, settings.training_seeds))
         changed = [f"{kind} stands for the runs {name}" for kind, name in settings.renamed.items()]
-        changed += [f"{name}={value}" for name, value in settings.decoding.items()]
+        changed += [f"{name}={value}" for name, value in settings.decoding.items() if value is not None]
         changed += [f"max_change={settings.max_change}"] if settings.max_change is not None else []
         return [
             f"Task: {self.task.describe()}.",

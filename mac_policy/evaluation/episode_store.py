@@ -5,33 +5,39 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Iterable
+import zlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mac_policy.common.checks import check_range
+from mac_policy.common.files import named
+from mac_policy.common.reading import checked, parse_json
+from mac_policy.common.settings import Count, Natural, NonNegative, Settings
+
 
 @dataclass(frozen=True)
-class EpisodeRecord:
+class EpisodeRecord(Settings):
     """One finished episode."""
 
     key: str
     """Digest of everything that decides the episode: environment, weights, operator, settings, versions, code."""
     arm: str
-    training_seed: int | None
-    group: tuple[int, int]
+    training_seed: Natural | None
+    group: tuple[Natural, Count]
     """First episode and number of the episodes that are stepped together with this one."""
-    episode: int
-    seed: int
+    episode: Natural
+    seed: Natural
     reward: float
     completed: tuple[str, ...]
     """Completed goals in the order of their completion."""
-    steps: int
-    held_dims: float
+    steps: Count
+    held_dims: NonNegative
     """Number of dims that the operator holds, mean over steps."""
-    fallback: int
+    fallback: Natural
     """Number of steps at which the filter keeps the robot standing still."""
-    invalid: int
+    invalid: Natural
     """Number of steps with an unusable command."""
     fill_ms: tuple[float, ...]
     """Time of the fill-in call of each step, which serves the whole group."""
@@ -41,9 +47,9 @@ class EpisodeRecord:
     """(steps,): mask of the dims that the operator holds, as ones and zeros; of filmed episodes only."""
     intent: tuple[str, ...] = ()
     """What was wanted at the end of the episode, in order; () in environments without an intent."""
-    changed_at: int | None = None
+    changed_at: Natural | None = None
     """The step at which the intent changed."""
-    followed_after: int | None = None
+    followed_after: Natural | None = None
     """Steps from then until the robot had turned to what is wanted since."""
     wished: tuple[int, ...] = ()
     """(steps,): the operator's present wish, a class of the policy's first label, or -1; () without labels."""
@@ -53,11 +59,16 @@ class EpisodeRecord:
     beliefs: tuple[tuple[float, ...], ...] = ()
     """(steps, K): the policy's belief about its first label, of filmed episodes only; () without one."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first, size = self.group
+        check_range(f"episode of the group {self.group}", self.episode, first, first + size - 1)
+
 
 LONGEST_KEY = 80
 """Number of characters at the start of a line that are searched for its key."""
-FIELDS = {field.name: field.default is dataclasses.MISSING for field in dataclasses.fields(EpisodeRecord)}
-"""The fields of a record, and whether each is needed."""
+CHECK = "crc32"
+"""The last entry of a line: the checksum of the others. Lines of earlier versions have none."""
 
 
 class EpisodeStore:
@@ -67,7 +78,8 @@ class EpisodeStore:
         self.path = Path(folder) / "episodes.jsonl"
 
     def read(self, keys: Collection[str] | None = None) -> list[EpisodeRecord]:
-        """All stored episodes, or those with one of `keys`. Incomplete lines of an interrupted run are left out."""
+        """All stored episodes, or those with one of `keys`. Incomplete and damaged lines are left out, so that their
+        episodes are rolled out again."""
         if not self.path.exists():
             return []
         lines = self.path.read_text(errors="replace").splitlines()
@@ -76,28 +88,36 @@ class EpisodeStore:
 
     def append(self, records: Iterable[EpisodeRecord]) -> None:
         """Add finished episodes; an interruption at any moment leaves the stored ones readable."""
-        lines = "".join(json.dumps(dataclasses.asdict(record), allow_nan=False) + "\n" for record in records)
+        lines = "".join(_line(dataclasses.asdict(record)) for record in records)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+") as file:
-            file.seek(max(0, file.tell() - 1))
-            if file.read(1) not in (b"", b"\n"):
-                lines = "\n" + lines
-            file.write(lines.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with self.path.open("ab+") as file:
+                file.seek(max(0, file.tell() - 1))
+                if file.read(1) not in (b"", b"\n"):
+                    lines = "\n" + lines
+                file.write(lines.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise named(error, self.path) from error
+
+
+def _line(values: Mapping[str, Any]) -> str:
+    text = json.dumps(values, allow_nan=False)
+    return f'{text[:-1]}, "{CHECK}": "{_checksum(text)}"}}\n'
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def _parse(line: str) -> EpisodeRecord | None:
+    """The record of a line; None for one that is incomplete, damaged or of another version."""
+    text, check, rest = line.rpartition(f', "{CHECK}": "')
+    if check and rest != f'{_checksum(f"{text}}}")}"}}':
+        return None
     try:
-        values = json.loads(line)
+        values = parse_json(f"{text}}}" if check else line, "a line")
+        return checked(EpisodeRecord, values, "a line")
     except ValueError:
         return None
-    if not isinstance(values, dict) or not {name for name, needed in FIELDS.items() if needed} <= {*values} <= {
-        *FIELDS
-    }:
-        return None
-    return EpisodeRecord(**{name: _frozen(value) for name, value in values.items()})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(entry) for entry in value) if isinstance(value, list) else value

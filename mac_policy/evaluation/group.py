@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.common.labels import UNSAID, Label
+from mac_policy.common.labels import UNSAID, AnyLabel, categories, unsaid
 from mac_policy.evaluation.episode_store import EpisodeRecord
 from mac_policy.evaluation.teams import Team
 from mac_policy.filter.commands import usable_command
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
     filled: Filled
     wished: NDArray[np.int64] | None = None
-    """(B,): what each operator wants, a class of the policy's first label; None for policies without labels."""
+    """(B,): what each operator wants, a class of the policy's first label; None for policies without categories."""
 
 
 def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
@@ -77,7 +77,7 @@ def _actor(
     offered = Spaces.of(environments[0].observation_space, environments[0].action_space)
     shape = (job.size, offered.action.shape[0])
     fill: Callable[..., Filled] = functools.partial(_fill_with_zeros, offered.action)
-    labels: tuple[Label, ...] = ()
+    labels: tuple[AnyLabel, ...] = ()
     if job.team.filler is not None:
         policy = job.team.filler.load()
         check_same(policy.spaces, offered)
@@ -94,15 +94,16 @@ def _actor(
         return lambda observations: Step(fill(observations, *nothing))
     operator = job.team.operator(environments)
     operator.reset(seeds=seeds)
+    classes = categories(labels)
 
     def act(observations: NDArray[np.float32]) -> Step:
         command = operator(observations)
-        if not labels:
+        if not classes:
             return Step(fill(observations, *command))
-        wished = np.array([labels[0].code(wish) for wish in operator.wanted()])
+        wished = np.array([classes[0].code(wish) for wish in operator.wanted()])
         if not job.team.told:
             return Step(fill(observations, *command), wished)
-        said = np.full((job.size, len(labels)), UNSAID)
+        said = unsaid(labels, job.size)
         said[:, 0] = wished
         return Step(fill(observations, *command, labels=said), wished)
 
@@ -116,7 +117,8 @@ def _fill_with_zeros(
     usable = usable_command(command, mask, len(mask), space)
     actions = np.where(usable.mask, usable.command, np.zeros(space.shape, space.dtype).clip(space.low, space.high))
     never = np.zeros(len(mask), bool)
-    return Filled(actions, 1e3 * (time.perf_counter() - began), never, usable.invalid, usable.mask)
+    cause = np.where(usable.invalid, "invalid", "")
+    return Filled(actions, 1e3 * (time.perf_counter() - began), never, usable.invalid, usable.mask, cause)
 
 
 def _record(
@@ -147,6 +149,6 @@ def _record(
         changed_at=info.get("changed_at"),
         followed_after=info.get("followed_after"),
         wished=tuple(int(step.wished[row]) for step in steps if step.wished is not None),
-        assumed=tuple(int(found[row, 0]) for found in believed if found is not None),
+        assumed=tuple(int(np.nan_to_num(found[row, 0], nan=UNSAID)) for found in believed if found is not None),
         beliefs=tuple(tuple(round(float(p), 4) for p in belief) for belief in beliefs),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mac_policy.common.files import write_figure
+from mac_policy.common.locks import locked
 from mac_policy.common.provenance import run_record, write_json
+from mac_policy.common.reading import read_json
 from mac_policy.evaluation.comparison import Comparison, slug
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.group import FILMED
@@ -26,7 +28,13 @@ Say = Callable[[str | Grid], None]
 
 
 def measure(comparison: Comparison, say: Say) -> Path:
-    """Roll out what is missing, show and write the results; the path of results.json."""
+    """Roll out what is missing, show and write the results; the path of results.json. InUse, where another process
+    does so in the same folder."""
+    with locked(comparison.out):
+        return _measure(comparison, say)
+
+
+def _measure(comparison: Comparison, say: Say) -> Path:
     everyone = [team for teams in comparison.teams.values() for team in teams]
     for arm, count in outdated(comparison.rollout, everyone, EpisodeStore(comparison.out)).items():
         say(f"{count} stored episodes of {arm} are of other weights, settings, versions or code and do not count.")
@@ -63,11 +71,22 @@ def measure_dims(comparison: Comparison, dims: str, folder: Path, say: Say) -> d
     for page in write_pages(folder, title, facts, record, comparison.task.best_reward):
         say(f"{page.stem}: {page}")
     path = folder / "results.json"
-    before = json.loads(path.read_text()).get("video") if path.exists() else None
+    before = filmed(path)
     write_json(path, record)  # before the film, which takes a while
     record["video"] = film(comparison, results, folder, before, say) if comparison.settings.video else None
     write_json(path, record)
     return record
+
+
+def filmed(path: Path) -> dict[str, Any] | None:
+    """What an earlier results.json says of its film; None where there is none, and where it is damaged: it is written
+    again from the episodes."""
+    try:
+        found = read_json(path)
+    except (OSError, ValueError):
+        return None
+    video = found.get("video") if isinstance(found, dict) else None
+    return video if isinstance(video, dict) else None
 
 
 def write_overview(comparison: Comparison, records: Mapping[str, Mapping[str, Any]], say: Say) -> Path:
@@ -81,7 +100,7 @@ def write_overview(comparison: Comparison, records: Mapping[str, Mapping[str, An
     arms = {slug(dims): record["arms"] for dims, record in records.items()}
     counts = first_dims([choice.dims for choice in comparison.operators.values()])
     picture = dims_figure(arms, comparison.title(dims), comparison.task.best_reward, counts)
-    picture.savefig(comparison.out / "dims.png", dpi=150)
+    write_figure(comparison.out / "dims.png", picture, dpi=150)
     own = ("arms", "paired", "best_alone", "operator")
     parts = {dims: {key: record[key] for key in own} for dims, record in records.items()}
     head = {key: first[key] for key in ("dataset", "task", "start", "environment", "decoding", "max_change")}
@@ -114,5 +133,5 @@ def film(
                 raise
             say(f"no video: {error}")
             return None
-    say(f"video: {path}\nstill: {path.with_suffix('.png')}")
+    say(f"video: {path}, as a picture that moves: {path.with_suffix('.gif')}, still: {path.with_suffix('.png')}")
     return made

@@ -10,7 +10,8 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import ArrayLike
 
-from mac_policy.filter.completion import Completion, Milliseconds
+from mac_policy.common.labels import numbers
+from mac_policy.filter.completion import Completion, Milliseconds, Number
 from mac_policy.policies.policy import Policy
 
 
@@ -22,16 +23,17 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     - action (n,): the action carried out, and mask (n,): the dims in which it is the operator's;
     - fill_ms: milliseconds from the command to the action;
     - fallback, invalid: whether the robot stands still in the dims not commanded, and whether because of the command
-      (see `Filler`);
+      (see `Filler`); cause: why it does, as `Filled.cause` says, '' where it does not;
       fallback_steps, invalid_steps: how often in this episode;
     - log_likelihood, with `likelihood=True`: the policy's log-density of the command, given the observation;
-    - belief/<label> (K,), assumed/<label>: for each label of the policy what is believed of its classes, and the number
-      of the class that is assumed, -1 for none.
+    - belief/<label> (K,), assumed/<label>: for each categorical label of the policy what is believed of its classes,
+      and the number of the class that is assumed, -1 for none; for a label of real values, which has no belief, the
+      number that was said, NaN for none.
 
     Of a policy with labels a person may say one, `say(task="kettle")` or `reset(options={"labels": {...}})`, or, with
-    a mask at each step, in the action, which then has an entry for each label; -1 stands for a label that the action
-    does not say, of which counts what was said before. What nobody has said the policy infers. What was said ends with
-    the episode.
+    a mask at each step, in the action, which then has an entry for each label; -1 stands for a class that the action
+    does not say, and the entry "said" tells which numbers it says. Of what an action does not say counts what was said
+    before. A class that nobody has said the policy infers. What was said ends with the episode.
 
     >>> # needs an environment and a policy trained for it
     >>> env = ActionFilter(gymnasium.make("FrankaReach-v0"), "runs/reach/mac-s0", operator_dims=2)  # doctest: +SKIP
@@ -75,14 +77,15 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         gymnasium.Wrapper.__init__(self, env)
         self.completion = Completion(policy, env.observation_space, env.action_space, operator_dims, **settings)
         self.action_space = self.completion.commands.space
+        self._numbers = [label.name for label in numbers(self.completion.filler.policy.labels)]
 
     @property
     def counts(self) -> dict[str, int]:
         """Counts of events over all episodes; see `Filler`."""
         return self.completion.filler.counts
 
-    def say(self, **labels: str | int | None) -> None:
-        """What is wanted from now on: `say(task="kettle")`; None takes a label back."""
+    def say(self, **labels: str | float | None) -> None:
+        """What is wanted from now on: `say(task="kettle")`, `say(kettle_x=0.3)`; None takes a label back."""
         self.completion.say(labels)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -92,15 +95,16 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             self.completion.filler.seed(seed)
         self.completion.forget(np.ones(1, bool))
         self.completion.begin(np.ones(1, bool), labels)
-        self.completion.observe(np.asarray(observation)[None])
+        self.completion.observe(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         actions, entries = self.completion(action)
         report: dict[str, Any] = {key: rows[0] if rows.ndim > 1 else rows.item() for key, rows in entries.items()}
         report["fill_ms"] = Milliseconds(report["fill_ms"])
+        report |= {f"assumed/{name}": Number(report[f"assumed/{name}"]) for name in self._numbers}
         observation, reward, terminated, truncated, info = self.env.step(actions[0])
-        self.completion.observe(np.asarray(observation)[None])
+        self.completion.observe(observation)
         return observation, reward, terminated, truncated, {**info, "action_filter": report}
 
 

@@ -12,7 +12,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from mac_policy.common.labels import UNSAID, Label
+from mac_policy.common.labels import AnyLabel, Codes
+from mac_policy.filter.arrays import rows_of, truths_of
+from mac_policy.filter.label_entries import COUNTS, LabelEntries
+from mac_policy.filter.reading import entry_of, read_array
 from mac_policy.operators.dims import OperatorDims
 
 
@@ -20,8 +23,10 @@ class CommandSpace:
     """The action space of an operator, and the commands and masks that its actions stand for.
 
     With fixed dims `space` is the Box of these dims, in the order in which they are listed; with None the operator
-    masks the dims at each step and `space` is Dict(action=Box(n), mask=MultiBinary(n)), with a Discrete entry for each
-    label of the policy, in which -1 stands for a label that is not said.
+    masks the dims at each step and `space` is Dict(action=Box(n), mask=MultiBinary(n)), with an entry for each label
+    of the policy (`LabelEntries`).
+
+    ranges: the demonstrated range of each label of real values
     """
 
     def __init__(
@@ -30,19 +35,18 @@ class CommandSpace:
         operator_dims: Any,
         batch: int = 1,
         names: Sequence[str] = (),
-        labels: Sequence[Label] = (),
+        labels: Sequence[AnyLabel] = (),
+        ranges: Sequence[tuple[float, float]] = (),
     ) -> None:
         n = action.shape[0]
         self.batch = batch
         self.dims = None if operator_dims is None else _fixed(operator_dims, n, names)
-        self.labels = tuple(labels)
+        self.labels = LabelEntries(labels, ranges)
         columns = np.arange(n) if self.dims is None else np.array(self.dims)
         dtype: Any = action.dtype.type if action.dtype is not None else np.float32
         held = spaces.Box(action.low[columns], action.high[columns], dtype=dtype)
-        said: dict[str, spaces.Space[Any]] = {
-            label.name: spaces.Discrete(len(label.classes) + 1, start=UNSAID) for label in self.labels
-        }
-        if self.dims is None and (taken := {"action", "mask"} & said.keys()):
+        said, entries = self.labels.spaces, {"action", "mask", *([COUNTS] if ranges else [])}
+        if self.dims is None and (taken := entries & {label.name for label in labels}):
             raise ValueError(f"a label may not be called {sorted(taken)[0]!r}: the filter's actions have that entry")
         self.space = spaces.Dict({"action": held, "mask": spaces.MultiBinary(n), **said}) if self.dims is None else held
         self._columns = columns
@@ -52,42 +56,20 @@ class CommandSpace:
         """An action of the batched space -> command and mask, (B, n) each; `usable_command` drops what
         cannot be read."""
         if self.dims is None:
-            entries = action if isinstance(action, Mapping) else {}
-            return _rows(entries.get("action"), self.batch), _rows(entries.get("mask"), self.batch)
-        held = _rows(action, self.batch)
+            return rows_of(entry_of(action, "action"), self.batch), rows_of(entry_of(action, "mask"), self.batch)
+        held = rows_of(action, self.batch)
         if held.shape != (self.batch, len(self._columns)) or held.dtype.kind not in "fiu":
             return None, None
         command = np.zeros(self._mask.shape, held.dtype)
         command[:, self._columns] = held
         return command, self._mask
 
-    def said(self, action: Any) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_]]:
+    def said(self, action: Any) -> tuple[Codes | None, NDArray[np.bool_]]:
         """What an action of the batched space says of the labels, (B, L), None where it has no part in them; and the
-        rows (B,) that say something else than a class."""
-        wrong = np.zeros(self.batch, bool)
-        if self.dims is not None or not self.labels or not isinstance(action, Mapping):
-            return None, wrong
-        codes = np.full((self.batch, len(self.labels)), UNSAID, np.int64)
-        for column, label in enumerate(self.labels):
-            if label.name not in action:
-                continue
-            found = _rows(action[label.name], self.batch).reshape(-1)
-            if found.shape != (self.batch,) or found.dtype.kind not in "iu":
-                wrong[:] = True
-                continue
-            known = (found >= UNSAID) & (found < len(label.classes))
-            codes[:, column] = np.where(known, found, UNSAID)
-            wrong |= ~known
-        return codes, wrong
-
-
-def _rows(entry: Any, batch: int) -> NDArray[Any]:
-    """An array with a batch axis, which the action of a single environment lacks."""
-    try:
-        found = np.asarray(entry)
-    except (TypeError, ValueError, RuntimeError):  # lists of different lengths, tensors elsewhere or with a gradient
-        return np.empty(0)
-    return found[None] if batch == 1 and found.ndim == 1 else found
+        rows (B,) that say something else than a class or a finite number."""
+        if self.dims is not None or not self.labels.labels or not isinstance(action, Mapping):
+            return None, np.zeros(self.batch, bool)
+        return self.labels.read(action, self.batch)
 
 
 def _fixed(operator_dims: Any, action_dim: int, names: Sequence[str]) -> list[int]:
@@ -121,7 +103,7 @@ def usable_command(command: ArrayLike, mask: ArrayLike, batch: int, space: space
     A command that is not (batch, n) numbers, or whose mask is not (batch, n) booleans (or zeros and ones), is dropped
     as a whole.
     """
-    values, held = _numbers(command, space), _truths(mask)
+    values, held = _numbers(command, space), truths_of(mask)
     size = (batch, space.shape[0])
     if values is None or held is None or values.shape != size or held.shape != size:
         return Usable(np.zeros(size, space.dtype), np.zeros(size, bool), np.ones(batch, bool), np.zeros(batch, bool))
@@ -137,20 +119,8 @@ def usable_command(command: ArrayLike, mask: ArrayLike, batch: int, space: space
 def _numbers(values: ArrayLike, space: spaces.Box) -> NDArray[Any] | None:
     if isinstance(values, np.ndarray) and values.dtype == space.dtype:
         return values
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(values, space.dtype)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # a whole number too large, a tensor with a gradient
+    found = read_array(values)
+    if found is None or found.dtype == bool:
         return None
-
-
-def _truths(mask: ArrayLike) -> NDArray[np.bool_] | None:
-    try:
-        found = np.array(mask)  # a copy: operators may reuse their arrays
-    except (TypeError, ValueError, RuntimeError):
-        return None
-    if found.dtype == bool:
-        return found
-    if found.dtype.kind not in "iuf" or not ((found == 0) | (found == 1)).all():
-        return None
-    return found.astype(bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return found.astype(space.dtype)

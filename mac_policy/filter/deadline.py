@@ -61,6 +61,6 @@ def _work(jobs: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]) -> No
         call, answer = job
         try:
             answer.set_result(call())
-        except Exception as error:
+        except BaseException as error:  # also SystemExit, which would end this thread in silence
             answer.set_exception(error)
         del job, call, answer

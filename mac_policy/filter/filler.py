@@ -18,14 +18,18 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.checks import check_count, check_positive, is_number
-from mac_policy.common.labels import UNSAID, label_codes
+from mac_policy.common.labels import Codes, categories, unsaid
 from mac_policy.filter.commands import Usable, usable_command
 from mac_policy.filter.deadline import Deadline, Late
 from mac_policy.filter.hand_over import HandOver
+from mac_policy.filter.reading import FAULTS
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.state import PolicyState
 
 COUNTED = ("calls", "fallback", "invalid", "clipped", "blind", "failed", "late", "broken", "unknown")
+
+
+STILL = "the robot stands still"
 
 
 class Filled(NamedTuple):
@@ -41,10 +45,14 @@ class Filled(NamedTuple):
     """(B,): rows whose command was not usable as it was."""
     mask: NDArray[np.bool_]
     """(B, n): the dims in which the operator's command was carried out."""
+    cause: NDArray[np.str_]
+    """(B,): why a row stands still, '' where it does not: the first that is true of 'invalid' (the command), 'blind'
+    (the observation), 'late', 'failed' and 'broken' (the policy)."""
     beliefs: tuple[NDArray[np.float64], ...] = ()
-    """(B, K) for each label that the policy infers; NaN in rows that have not answered in this episode."""
-    assumed: NDArray[np.int64] | None = None
-    """(B, L): the class of each label that the answer serves, -1 for none; None for a policy without labels."""
+    """(B, K) for each category that the policy infers; NaN in rows that have not answered in this episode."""
+    assumed: Codes | None = None
+    """(B, L): what the answer serves: of each label the class, -1 for none, or the number that was said, NaN for none;
+    None for a policy without labels."""
 
 
 class Filler:
@@ -54,12 +62,12 @@ class Filler:
     falls back to standing still (`Variables.still`: towards its last target where actions have one, else its last safe
     action again), or to `rest` before its first action, where
     - the command is NaN, infinite, of the wrong size or not numeric (the row is `invalid`);
-    - the observation is NaN;
-    - the policy raises an error, returns NaN or infinity, or has not answered after `deadline_ms`.
+    - the observation is NaN or infinite;
+    - the policy raises an error or SystemExit, returns NaN or infinity, or has not answered after `deadline_ms`.
     The usable part of the command is carried out in any case. Each of these events raises a RuntimeWarning the first
-    time and is counted in `counts`: calls, and the rows in fallback, invalid, clipped, blind (NaN observations),
-    failed, late and broken (answers that are not finite), and unknown (labels that name no class, which count as not
-    said).
+    time and is counted in `counts`: calls, and the rows in fallback, invalid, clipped, blind (observations that cannot
+    be used), failed, late and broken (answers that are not finite), and unknown (labels that name no class or no finite
+    number, which count as not said).
 
     >>> filler = Filler(policy, batch=8)                                # doctest: +SKIP
     >>> actions = filler(observations, command, mask).actions            # doctest: +SKIP
@@ -99,6 +107,9 @@ class Filler:
         self.hand_over = None if max_change is None else HandOver(max_change, batch, policy.action_dim)
         self.counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
         self._warned: set[str] = set()
+        self._no_cause: NDArray[np.str_] = np.zeros(batch, "<U7")
+        self._no_cause.flags.writeable = False
+        self._cause = self._no_cause
         self._generator = torch.Generator()
         self.seed(seed)
         self.reset()
@@ -134,15 +145,19 @@ class Filler:
             raise ValueError(
                 f"observations must be ({self.batch}, {self.policy.observation_dim}), got {observations.shape}"
             )
+        blind = ~np.logical_and.reduce(np.isfinite(observations), axis=1)
+        if np.count_nonzero(blind):
+            observations = np.where(np.isfinite(observations), observations, np.float32(np.nan))
         usable = usable_command(command, mask, self.batch, self.space)
+        self._cause = self._no_cause
         self._said = self._labels(labels)
-        wanted, fallback = self._wanted(observations, usable)
+        wanted, fallback = self._wanted(observations, usable, blind)
         if self.hand_over is not None:
             wanted = self.hand_over(wanted, self._last, usable.mask, fallback)
         actions = np.where(usable.mask, usable.command, wanted)
         if self.see_operator and (np.count_nonzero(fallback) or self.hand_over is not None):
             # A blind policy remembers its own: commands stay hidden.
-            self._state = self.policy.carried_out(self._state, actions, observations)
+            self._remember(actions, observations)
         self._last = actions.copy()  # an environment may scale its action in place
         self._acted[:] = True
         if self.policy.variables.known.has_targets:
@@ -151,29 +166,38 @@ class Filler:
         self.counts["calls"] += 1
         self.counts["fallback"] += np.count_nonzero(fallback)
         milliseconds = 1e3 * (time.perf_counter() - began)
-        return Filled(actions, milliseconds, fallback, usable.invalid, usable.mask, *self._intent(fallback))
+        intent = self._intent(fallback)
+        return Filled(actions, milliseconds, fallback, usable.invalid, usable.mask, self._cause, *intent)
 
-    def _intent(self, fallback: NDArray[np.bool_]) -> tuple[tuple[NDArray[np.float64], ...], NDArray[np.int64] | None]:
+    def _remember(self, actions: NDArray[Any], observations: NDArray[np.float32]) -> None:
+        """Tell the policy's memory which actions (B, n) were carried out in place of its own."""
+        try:
+            self._state = self.policy.carried_out(self._state, actions, observations)
+        except FAULTS as error:
+            self._fail(error, "its plan is dropped")
+            self._state = self._state.reset(np.ones(self.batch, bool))
+
+    def _intent(self, fallback: NDArray[np.bool_]) -> tuple[tuple[NDArray[np.float64], ...], Codes | None]:
         """The beliefs of the present episodes, NaN before there are any, and what the answers serve."""
         state = self._state
         if state.assumed is None:
             return (), None
-        assumed = np.where(fallback[:, None], UNSAID, state.assumed)
+        assumed = np.where(fallback[:, None], unsaid(self.policy.labels, self.batch), state.assumed)
         if state.listening is None:
             return (), assumed
         listening = state.listening[:, None]
         return tuple(np.where(listening, belief, np.nan) for belief in state.beliefs), assumed
 
     def note_unknown(self, rows: NDArray[np.bool_]) -> None:
-        """Count the rows (B,) that said something of a label that is no class of it."""
-        self._note("unknown", rows, "a label names no class of it", "it counts as not said")
+        """Count the rows (B,) that said something of a label that is no class of it, or no finite number."""
+        self._note("unknown", rows, "a label names no class of it, or no finite number", "it counts as not said")
 
-    def _labels(self, labels: Any) -> NDArray[np.int64] | None:
+    def _labels(self, labels: Any) -> Codes | None:
         """(B, L): what is said of the policy's labels, None without labels."""
         if labels is None or not self.policy.labels:
             return None
         try:
-            return label_codes(self.policy.labels, labels, self.batch)
+            return self.policy.said(labels, self.batch)
         except ValueError as error:
             self._note("unknown", np.ones(self.batch, bool), str(error), "no label counts as said")
             return None
@@ -185,17 +209,18 @@ class Filler:
             return np.full(self.batch, np.nan)
         try:
             found = self.policy.log_prob(self._state.history, filled.actions, query=filled.mask)
-        except Exception as error:
-            self._fail(error)
+        except FAULTS as error:
+            self._fail(error, "the likelihood is NaN")
             return np.full(self.batch, np.nan)
         return np.where(filled.fallback, np.nan, found)
 
-    def _wanted(self, observations: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _wanted(
+        self, observations: NDArray[np.float32], usable: Usable, blind: NDArray[np.bool_]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """(B, n) actions before the command is put in, and the rows (B,) in fallback."""
         self._note("invalid", usable.invalid, "the operator's command is not finite or has the wrong size")
         self._note("clipped", usable.clipped, "the operator's command lies outside the action space", "it is clipped")
-        blind: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(observations), axis=1)
-        self._note("blind", blind, "the observation is NaN")
+        self._note("blind", blind, "the observation is NaN or cannot be read")
         before = self._state
         planned = self._planned(
             np.where(blind[:, None], 0, observations) if np.count_nonzero(blind) else observations, usable
@@ -227,16 +252,16 @@ class Filler:
             return planned
         except Late as error:
             self._note("late", np.ones(self.batch, bool), f"the policy is late: {error}")
-        except Exception as error:
+        except FAULTS as error:
             self._fail(error)
         return None
 
     def _ask(self, observations: NDArray[np.float32], usable: Usable) -> tuple[NDArray[Any], PolicyState]:
         planned, state = self.policy.step(
-            observations,
+            observations.copy(),  # copies: a policy may change what it is shown
             self._state,
-            usable.command if self.see_operator else None,
-            usable.mask if self.see_operator else None,
+            usable.command.copy() if self.see_operator else None,
+            usable.mask.copy() if self.see_operator else None,
             deterministic=self.deterministic,
             temperature=self.temperature,
             generator=self._generator,
@@ -244,16 +269,23 @@ class Filler:
         )
         if planned.shape != (self.batch, self.policy.action_dim):
             raise ValueError(f"actions are {planned.shape} and not {(self.batch, self.policy.action_dim)}")
+        if planned.dtype.kind not in "fiu" or not isinstance(state, PolicyState) or len(state) != self.batch:
+            raise ValueError(f"the policy answers with {planned.dtype} and a state {type(state).__name__}")
         return planned, state
 
-    def _fail(self, error: Exception) -> None:
-        self._note("failed", np.ones(self.batch, bool), f"the policy failed with {type(error).__name__}: {error}")
+    def _fail(self, error: BaseException, then: str = STILL) -> None:
+        what = f"the policy failed with {type(error).__name__}: {error}"
+        self._note("failed", np.ones(self.batch, bool), what, then)
 
-    def _note(self, kind: str, rows: NDArray[np.bool_], what: str, then: str = "the robot stands still") -> None:
+    def _note(self, kind: str, rows: NDArray[np.bool_], what: str, then: str = STILL) -> None:
         """Count an event's rows, and warn at the first one of its kind."""
         count = np.count_nonzero(rows)
+        if not count:
+            return
         self.counts[kind] += count
-        if count and kind not in self._warned:
+        if then is STILL:
+            self._cause = np.where(rows & (self._cause == ""), kind, self._cause).astype("<U7")
+        if kind not in self._warned:
             self._warned.add(kind)
             warnings.warn(f"{what}: {then}; reported once, see `counts` for totals", RuntimeWarning, stacklevel=4)
 
@@ -262,10 +294,11 @@ class Filler:
         observations = np.zeros((self.batch, self.policy.observation_dim), np.float32)
         labels: dict[str, Any] = {}
         if self.policy.labels:
-            labels["labels"] = np.zeros((self.batch, len(self.policy.labels)), np.int64)
+            least = [*(0 for _ in categories(self.policy.labels)), *(low for low, _ in self.policy.label_ranges)]
+            labels["labels"] = np.tile(np.array(least), (self.batch, 1))
         random = torch.Generator().manual_seed(0)
         call = functools.partial(self.policy.step, observations, generator=random, **labels)
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*FAULTS):
             deadline.ask(call, patient=True)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.actions import Actions
 from mac_policy.common.checks import check_count
+from mac_policy.common.numeric import as_numbers
 
 RANDOM = re.compile(r"random(?:-(\d+))?(-step)?")
 NONE = "none"
@@ -65,7 +66,8 @@ class OperatorDims:
 
     def masks(self, seeds: ArrayLike, step: ArrayLike = 0) -> NDArray[np.bool_]:
         """(B,) seeds of episodes and the step within each episode, one or (B,) -> (B, action_dim), True where held."""
-        seeds = np.atleast_1d(np.asarray(seeds, np.int64))
+        seeds = _whole("seeds", seeds)
+        step = _whole("step", step)
         if self.fixed is not None:
             return np.tile(np.isin(np.arange(self.action_dim), self.fixed), (len(seeds), 1))
         steps = np.broadcast_to(np.asarray(step, np.int64), seeds.shape) if self.every_step else np.zeros_like(seeds)
@@ -101,7 +103,7 @@ def _from_text(spec: str, action_dim: int, names: Sequence[str]) -> Any:
         return [int(word) if word.isdecimal() and word not in names else word for word in words]
     try:
         return json.loads(f"[{text}]" if "," in text and not text.startswith("[") else text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _refused(spec, action_dim) from None
 
 
@@ -120,6 +122,14 @@ def _fixed(spec: Any, action_dim: int) -> tuple[int, ...]:
     if len(set(dims)) < len(dims):
         raise _refused(list(dims), action_dim, "a dim is repeated")
     return tuple(int(dim) for dim in dims)
+
+
+def _whole(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """(B,) whole numbers."""
+    found = np.atleast_1d(as_numbers(name, values))
+    if found.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be whole numbers, got {values!r}")
+    return found.astype(np.int64)
 
 
 def _is_whole(value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mac_policy.common.arrays import opened_member, read_npy, read_npz
+from mac_policy.common.checks import check_count
 from mac_policy.common.digest import file_sha256
+from mac_policy.common.reading import parse_json, reading
 from mac_policy.operators.dims import OperatorDims
 from mac_policy.operators.manners import Person
 from mac_policy.operators.operator import Command, HoldingOperator, Operator, random_stream
@@ -120,11 +122,15 @@ class SB3(FileKind):
 
 def read_recordings(path: str) -> list[NDArray[np.float32]]:
     """The recorded actions (T, n) of a .npy file, or those of a .npz file."""
+    file = Path(path)
     try:
-        found = np.load(path, allow_pickle=False)
-        arrays = [found] if isinstance(found, np.ndarray) else [found[name] for name in found.files]
-        return [np.asarray(array, np.float32) for array in arrays]
-    except (ValueError, EOFError) as error:
+        arrays = list(read_npz(file).values()) if zipfile.is_zipfile(file) else [read_npy(file)]
+        with reading(file, "array of numbers"), np.errstate(over="ignore"):
+            found = [np.asarray(array, np.float32) for array in arrays]
+        for recording in found:
+            _check_finite(recording)
+        return found
+    except ValueError as error:
         raise ValueError(f"operator.path={path} holds no recorded actions (.npy or .npz): {error}") from error
 
 
@@ -132,11 +138,14 @@ def _recording(actions: ArrayLike, action_dim: int) -> NDArray[np.float32]:
     found = np.asarray(actions, np.float32)
     if found.ndim != 2 or found.shape[1] != action_dim or len(found) == 0:
         raise ValueError(f"recorded actions must be (T, {action_dim}) with T of at least 1, got {found.shape}")
-    if not np.isfinite(found).all():
-        raise ValueError(
-            f"recorded actions hold NaN or infinity, first at step {np.argwhere(~np.isfinite(found))[0][0]}"
-        )
+    _check_finite(found)
     return found
+
+
+def _check_finite(actions: NDArray[np.float32]) -> None:
+    if not np.isfinite(actions).all():
+        step = np.argwhere(~np.isfinite(np.atleast_1d(actions)))[0][0]
+        raise ValueError(f"recorded actions hold NaN or infinity, first at step {step}")
 
 
 def load_model(path: str | Path) -> Any:
@@ -151,17 +160,19 @@ def load_model(path: str | Path) -> Any:
 
 def algorithm_of(path: Path) -> str:
     """The algorithm that wrote a checkpoint, recognised by settings that no other algorithm has."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            data = json.loads(archive.read("data"))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no stable-baselines3 checkpoint: {error}") from error
+    with reading(path, "stable-baselines3 checkpoint"), zipfile.ZipFile(path) as archive:
+        with opened_member(archive, archive.getinfo("data"), path) as file:
+            data = parse_json(file.read(), str(path))
+        if not isinstance(data, dict):
+            raise ValueError(f"{path} is no stable-baselines3 checkpoint: its settings are no JSON object")
     for key, name in (("clip_range", "PPO"), ("ent_coef_optimizer", "SAC"), ("target_entropy", "SAC")):
         if key in data:
             return name
     if "policy_delay" in data:
-        return "TD3" if data["policy_delay"] > 1 else "DDPG"
-    module = str(data.get("policy_class", {}).get("__module__"))
+        delay = check_count(f"{path}: policy_delay", data["policy_delay"])
+        return "TD3" if delay > 1 else "DDPG"
+    policy_class = data.get("policy_class")
+    module = str(policy_class.get("__module__")) if isinstance(policy_class, dict) else "no class"
     if module == "stable_baselines3.common.policies" and "normalize_advantage" in data:
         return "A2C"
     raise ValueError(f"{path} has a policy of {module}, which is none of {', '.join(ALGORITHMS)}")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mac_policy.common.checks import check_count
+from mac_policy.common.numeric import as_numbers
 from mac_policy.operators.dims import OperatorDims
 
 
@@ -51,7 +52,7 @@ class Operator(ABC):
 
     def __call__(self, observations: ArrayLike) -> Command:
         """(B, obs) -> (B, n) each; a single observation (obs,) gives (n,) each."""
-        observations = np.asarray(observations, np.float32)
+        observations = as_numbers("observations", observations).astype(np.float32, copy=False)
         rows = observations[None] if observations.ndim == 1 else observations
         if rows.ndim != 2 or len(rows) != self.batch:
             raise ValueError(f"observations must be ({self.batch}, obs), got {observations.shape}")

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mac_policy.common.actions import Actions
+from mac_policy.common.checks import check_instance
 from mac_policy.common.digest import modules_sha256
 from mac_policy.common.registry import Registry
 from mac_policy.common.settings import Settings, from_mapping
@@ -121,7 +122,16 @@ class OperatorKind(Settings, ABC):
 
 K = TypeVar("K", bound=type[OperatorKind])
 
-OPERATORS: Registry[type[OperatorKind]] = Registry("operator", "mac_policy.operators")
+
+def check_operator_class(kind: Any) -> None:
+    """ValueError unless this is a subclass of `OperatorKind` with a name."""
+    if not (isinstance(kind, type) and issubclass(kind, OperatorKind)):
+        raise ValueError(f"a kind of operator must be a subclass of mac_policy.OperatorKind, got {kind!r}")
+    if not hasattr(kind, "name"):
+        raise ValueError(f"{kind.__name__} must define the class attribute 'name'")
+
+
+OPERATORS: Registry[type[OperatorKind]] = Registry("operator", "mac_policy.operators", check_operator_class)
 """Every kind of operator by its name."""
 
 
@@ -132,10 +142,7 @@ def register_operator(kind: K) -> K:
     >>> register_operator(Zeros).name
     'zeros'
     """
-    if not (isinstance(kind, type) and issubclass(kind, OperatorKind)):
-        raise ValueError(f"a kind of operator must be a subclass of mac_policy.OperatorKind, got {kind!r}")
-    if not hasattr(kind, "name"):
-        raise ValueError(f"{kind.__name__} must define the class attribute 'name'")
+    check_operator_class(kind)
     OPERATORS.register(kind.name, kind)
     return kind
 
@@ -168,6 +175,10 @@ def make_operator(
     >>> operator([0.0]).mask
     array([ True, False])
     """
+    check_instance("dims", dims, OperatorDims)
+    check_instance("kind", kind, (str, OperatorKind))
+    if space is not None:
+        check_instance("space", space, spaces.Box)
     chosen = make_kind(kind, settings) if isinstance(kind, str) else kind
     ready = policy if policy is None or isinstance(policy, Policy) else load_policy(policy)
     return chosen.make(dims, batch, Resources(space, ready, expert))

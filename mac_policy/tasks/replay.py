@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mac_policy.common.files import naming
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.tasks.task import Environment, Task
 
@@ -58,4 +60,5 @@ def save_film(frames: Frames, path: str, fps: int = 25) -> None:
     import imageio.v3 as iio
 
     options: dict[str, Any] = {"loop": 0, "duration": 1000 / fps} if path.endswith(".gif") else {"fps": fps}
-    iio.imwrite(path, np.stack(frames), **options)
+    with naming(Path(path)):
+        iio.imwrite(path, np.stack(frames), **options)

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mac_policy.common.actions import Actions
-from mac_policy.common.checks import check_choice
+from mac_policy.common.checks import check_choice, check_mapping
 from mac_policy.common.digest import modules_sha256
 from mac_policy.common.labels import Label
 from mac_policy.common.registry import Registry
@@ -63,7 +63,7 @@ class Task(Settings):
 
     def with_options(self: T, options: Mapping[str, Any] | None = None, **more: Any) -> T:
         """A copy with other options; ValueError for an option that the task does not have."""
-        changed = {**(options or {}), **more}
+        changed = {**check_mapping("options", {} if options is None else options), **more}
         names = [field.name for field in fields(self) if field.name != "name"]
         for key in changed:
             if key not in names:
@@ -235,7 +235,13 @@ class TaskEnvironment:
         return self.task.identity()
 
 
-TASKS: Registry[Task] = Registry("task", "mac_policy.tasks")
+def check_task(task: Any) -> None:
+    """ValueError unless this is an instance of `Task`."""
+    if not isinstance(task, Task):
+        raise ValueError(f"a task must be an instance of mac_policy.tasks.Task, got {task!r}")
+
+
+TASKS: Registry[Task] = Registry("task", "mac_policy.tasks", check_task)
 """Each task with its default options."""
 
 
@@ -245,6 +251,5 @@ def register_task(task: Task) -> Task:
     >>> from mac_policy.tasks import MinariTask, register_task
     >>> register_task(MinariTask("pen", dataset="D4RL/pen/human-v2"))   # changes the registry   # doctest: +SKIP
     """
-    if not isinstance(task, Task):
-        raise ValueError(f"a task must be an instance of mac_policy.tasks.Task, got {task!r}")
+    check_task(task)
     return TASKS.register(task.name, task)

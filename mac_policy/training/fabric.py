@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
@@ -12,6 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.training.settings import TrainSettings
+
+FEW_PROCESSES = 8
+"""So many may share any CPU."""
 
 
 class Fabric:
@@ -92,20 +96,43 @@ def make_fabric(settings: TrainSettings) -> Fabric:
             f"strategy={settings.strategy!r} need the package lightning-fabric: install it, or train in one process "
             "with accelerator='cpu'"
         )
+    if on_cpu(settings.accelerator):
+        check_processes(settings.devices)
     from lightning_fabric import Fabric as LightningFabric
+    from lightning_fabric.utilities.exceptions import MisconfigurationException
 
-    launched: Any = LightningFabric(
-        accelerator=settings.accelerator,
-        devices=settings.devices,
-        num_nodes=settings.nodes,
-        strategy=settings.strategy,
-        precision=settings.fabric_precision(),
-    )
-    launched.launch()
+    try:
+        launched: Any = LightningFabric(
+            accelerator=settings.accelerator,
+            devices=settings.devices,
+            num_nodes=settings.nodes,
+            strategy=settings.strategy,
+            precision=settings.fabric_precision(),
+        )
+        launched.launch()
+    except (TypeError, RuntimeError, OverflowError, MisconfigurationException) as error:
+        raise ValueError(
+            f"training.accelerator={settings.accelerator}, devices={settings.devices}, nodes={settings.nodes}, "
+            f"strategy={settings.strategy} cannot be used here: {str(error).partition(chr(10))[0]}"
+        ) from error
     if launched.world_size > 1:
         atexit.register(leave_group)
     fabric: Fabric = launched
     return fabric
+
+
+def check_processes(devices: int | str) -> None:
+    """ValueError where training on a CPU would start many more processes than it has cores.
+
+    >>> from mac_policy.training.fabric import check_processes
+    >>> check_processes(2)
+    """
+    most = max(FEW_PROCESSES, 2 * (os.cpu_count() or 1))
+    if str(devices).isdecimal() and int(devices) > most:
+        raise ValueError(
+            f"training.devices must be at most {most} on this machine's CPU, which has {os.cpu_count()} cores, "
+            f"got {devices}: each is a process of its own"
+        )
 
 
 def on_cpu(accelerator: str) -> bool:

@@ -15,10 +15,10 @@ Row = Mapping[str, float]
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """One line for each row, with the columns of the first."""
+    """One line for each row, with the columns of all."""
     text = io.StringIO()
     if rows:
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(text, fieldnames=dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: f"{v:.8g}" for k, v in row.items()} for row in rows)
     atomic.write_text(path, text.getvalue())

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from mac_policy.common import files as atomic
+from mac_policy.common import folders
+from mac_policy.common.files import CheckpointError
+from mac_policy.common.folders import TrainingFacts
+from mac_policy.common.locks import InUse, locked
 from mac_policy.training import metrics, state
 from mac_policy.training.fabric import Fabric
 from mac_policy.training.loop import Loop, Model, TrainingDiverged
 from mac_policy.training.progress import Reporter
 from mac_policy.training.settings import TrainSettings
+from mac_policy.training.state import Facts, ResumeError, check_same_run
 
 METRICS, BEST, DIVERGED = "metrics.csv", "best.safetensors", "diverged.json"
 
@@ -58,7 +65,7 @@ class Run(Loop[Model]):
         """Write `self.average` and `facts` (on the first process), each file atomically, the facts last."""
 
     @abstractmethod
-    def read_facts(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    def read_facts(self) -> tuple[TrainingFacts, Mapping[str, Any]] | None:
         """The facts and the identity of the model in the folder; None without one."""
 
     def complete(self) -> None:
@@ -76,16 +83,20 @@ class Run(Loop[Model]):
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         if resume and self._finished():
+            self._tidy()
             return False
-        if self.fabric.is_global_zero:
-            atomic.remove_litter(self.folder)
-            for name in () if resume else (*self.files, state.STATE, BEST, METRICS, DIVERGED):
-                (self.folder / name).unlink(missing_ok=True)
-        if resume:
-            self._resume()
-        self._saved = time.perf_counter()
-        self.fit()
-        self._finish()
+        with locked(self.folder) if self.fabric.is_global_zero else nullcontext():
+            if resume and self.fabric.world_size == 1 and self._finished():  # by one that has just let go of the folder
+                return False
+            if self.fabric.is_global_zero:
+                atomic.remove_litter(self.folder)
+                for name in () if resume else (*self.files, state.STATE, state.BEFORE, BEST, METRICS, DIVERGED):
+                    (self.folder / name).unlink(missing_ok=True)
+            if resume:
+                self._resume()
+            self._saved = time.perf_counter()
+            self.fit()
+            self._finish()
         return True
 
     def after_step(self, reporter: Reporter) -> None:
@@ -97,8 +108,17 @@ class Run(Loop[Model]):
         self._try(self._write_metrics, reporter)
 
     def keep_best(self) -> None:
-        if self.fabric.is_global_zero:  # a failure stops the run: without these weights a later best would be wrong
-            atomic.write_tensors(self.folder / BEST, self.average.state_dict())
+        if self.fabric.is_global_zero:
+            self.best_weights = self.average.state_dict()
+            try:
+                self._write_best()
+            except OSError:  # a full disk: they are kept in memory, and no state is saved before they are written
+                self.best_weights = copy.deepcopy(self.best_weights)
+
+    def _write_best(self) -> None:
+        if self.best_weights is not None:
+            atomic.write_tensors(self.folder / BEST, self.best_weights)
+            self.best_weights = None
 
     def diverged(self, what: str, step: int) -> TrainingDiverged:
         rows = self.shuffle.batch(step).tolist()
@@ -111,14 +131,33 @@ class Run(Loop[Model]):
 
     def _finish(self) -> None:
         self.fabric.barrier()  # the first process may still be writing the best weights
+        if self.fabric.is_global_zero:
+            self._write_best()
+        self.fabric.barrier()
         if self.settings.weights == "best" and (self.folder / BEST).exists():
-            self.average.load_state_dict(atomic.read_tensors(self.folder / BEST))
+            folders.fill(self.average, self._read_best(), self.folder / BEST)
         self.complete()
         if self.fabric.is_global_zero:
             self.write_more()
             self.write_model(self._facts(finished=True))  # the last file that is written says that all is done
-            (self.folder / state.STATE).unlink(missing_ok=True)
+            self._remove_states()
         self.fabric.barrier()
+
+    def _remove_states(self) -> None:
+        for name in (state.STATE, state.BEFORE):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _tidy(self) -> None:
+        """Remove the states that a process has left which was killed after its last write."""
+        if self.fabric.is_global_zero and any((self.folder / name).exists() for name in (state.STATE, state.BEFORE)):
+            with suppress(InUse, OSError), locked(self.folder):
+                self._remove_states()
+
+    def _read_best(self) -> dict[str, Tensor]:
+        try:
+            return folders.read_weights(self.folder / BEST)
+        except CheckpointError as error:
+            raise ResumeError(f"{error}: give resume=false to train again") from error
 
     # ---- files ----
 
@@ -128,16 +167,12 @@ class Run(Loop[Model]):
         return found | ({"average": self.average} if self.settings.ema else {})
 
     def save(self) -> None:
-        """The state to resume from, then the model as it is. Each file is replaced as a whole."""
-        facts = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "best": self.best,
-            "stale": self.stale,
-            "running": float(self.running),
-            "rows": self.rows,
-            "fingerprint": self.identity,
-        }
+        """The best weights where they could not be written, the state to resume from, then the model as it is. Each
+        file is replaced as a whole."""
+        self._write_best()
+        facts = Facts(
+            self.step, self.seconds, self.best, self.stale, float(self.running), tuple(self.rows), self.identity
+        )
         state.save_state(self.folder, self.modules, self.optimizer, facts)
         self.write_model(self._facts(finished=False))
 
@@ -166,26 +201,30 @@ class Run(Loop[Model]):
 
     def _finished(self) -> bool:
         found = self.read_facts()
-        if found is None or not found[0].get("finished"):
+        if found is None or not found[0].finished:
             return False
         facts, before = found
-        state.check_same_run(self.folder, self.identity, before)
-        self.step, self.seconds = facts["steps"], facts["seconds"]
+        check_same_run(self.folder, self.identity, before)
+        self.step, self.seconds = facts.steps, facts.seconds
         self.resumed_from = self.step
-        loss = facts["validation_loss"]
-        self.rows = [{"validation_loss": math.nan if loss is None else loss}]
+        self.rows = [{"validation_loss": math.nan if facts.validation_loss is None else facts.validation_loss}]
         return True
 
     def _resume(self) -> None:
-        facts = state.read_facts(self.folder)
-        if facts is None:
+        found = state.read_state(self.folder)
+        if found is None:
             return
-        state.check_same_run(self.folder, self.identity, facts["fingerprint"])
-        state.load_state(self.folder, self.modules, self.optimizer)
-        self.step = self.resumed_from = facts["step"]
-        self.seconds, self.best, self.stale = facts["seconds"], facts["best"], facts["stale"]
-        self.rows = facts["rows"]
-        self.running.fill_(facts["running"])
+        facts = found.facts
+        check_same_run(self.folder, self.identity, facts.fingerprint)
+        if facts.step > self.total:
+            raise ResumeError(f"{found.path} is damaged: it is of step {facts.step} of {self.total}")
+        state.load_state(found, self.modules, self.optimizer)
+        if self.fabric.is_global_zero and found.path.name == state.BEFORE:
+            (self.folder / state.STATE).unlink(missing_ok=True)  # damaged: it must not take the place of this one
+        self.step = self.resumed_from = facts.step
+        self.seconds, self.best, self.stale = facts.seconds, facts.best, facts.stale
+        self.rows = [dict(row) for row in facts.rows]
+        self.running.fill_(facts.running)
 
     @property
     def validation_loss(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -9,11 +10,19 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 
-from mac_policy.common.checks import check_range
+from mac_policy.common.checks import check_count, check_range, is_number
 from mac_policy.common.settings import Count, Natural, NonNegative, Settings
 
 # These settings change how fast a training runs and what it writes, not what it learns.
 WITHOUT_EFFECT = ("save_seconds", "tensorboard", "devices", "nodes", "strategy", "accelerator")
+
+
+def check_devices(name: str, value: Any) -> None:
+    """ValueError for what is no number of devices: 1, 2, ..., -1 or 'auto' for all, or indices as in '0,1'."""
+    if isinstance(value, str) and value != "auto" and not re.fullmatch(r"\d+(,\d+)*", value):
+        raise ValueError(f"{name} must be a number of devices, 'auto', or indices such as '0,1', got {value!r}")
+    if is_number(value) and value != -1:
+        check_count(name, value)
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class TrainSettings(Settings):
     weights: Literal["last", "best"] = "last"
     save_seconds: NonNegative = 30.0
     accelerator: str = "auto"
-    devices: int | str = 1
+    devices: Annotated[int | str, check_devices] = 1
     nodes: Count = 1
     strategy: str = "auto"
     tensorboard: bool = False

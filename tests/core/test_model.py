@@ -288,3 +288,19 @@ def test_masks_of_operators_give_a_model_for_just_those_queries():
     evidence = factorization.training_masks(500, torch.Generator().manual_seed(0)).evidence
     held = evidence[:, None] & operators
     assert (held == operators).all(-1).any(-1).all()
+
+
+@pytest.mark.parametrize("name", FACTORIZATIONS)
+def test_log_prob_with_a_context_for_several_rows(name):
+    factorization = FACTORIZATIONS[name]
+    model = make_model(factorization)
+    x, context = torch.randint(0, K, (6, N)).double(), torch.randn(2, CONTEXT).double()
+    query = torch.rand(6, N, generator=torch.Generator().manual_seed(0)) < 0.5
+    random = [torch.Generator().manual_seed(1) for _ in range(2)]
+    shared = model.log_prob(
+        x, query=query, factorization=factorization, context=context, rows_per_context=3, generator=random[0]
+    )
+    own = model.log_prob(
+        x, query=query, factorization=factorization, context=context.repeat_interleave(3, 0), generator=random[1]
+    )
+    torch.testing.assert_close(shared, own)

@@ -61,13 +61,15 @@ def test_completions_come_from_the_selected_observations(tmp_path):
 def test_a_truncated_file_is_named(tmp_path):
     path = write_d4rl(tmp_path / "cut.hdf5", (500, 500))
     path.write_bytes(path.read_bytes()[:9000])
-    with pytest.raises(ValueError, match=r"cut\.hdf5 \(9000 bytes\) cannot be read.*truncated"):
+    with pytest.raises(
+        ValueError, match=r"cut\.hdf5 is truncated or no hdf5 file, so that it must be downloaded again"
+    ):
         read_d4rl(path)
 
 
 def test_a_file_that_is_no_hdf5_is_named(tmp_path):
     (tmp_path / "a.hdf5").write_text("<html>404</html>")
-    with pytest.raises(ValueError, match="cannot be read as hdf5"):
+    with pytest.raises(ValueError, match="is truncated or no hdf5 file"):
         read_d4rl(tmp_path / "a.hdf5")
 
 
@@ -78,7 +80,7 @@ def test_a_file_that_is_no_hdf5_is_named(tmp_path):
         ({"observations": np.zeros((11, 3))}, r"observations has shape \(11, 3\)"),
         ({"observations": np.zeros(12)}, "observations has shape"),
         ({"rewards": np.zeros((12, 1))}, r"rewards has shape \(12, 1\)"),
-        ({"actions": np.full((12, 2), np.nan)}, "episode 0: actions has 10 values that are not finite"),
+        ({"actions": np.full((12, 2), np.nan)}, r"a \(.*a\.hdf5\), episode 0: actions has 10 values that are not"),
         ({"actions": np.full((12, 2), "a", dtype="S1")}, "actions is not an array of numbers"),
         ({"actions": np.float32(3)}, "actions is not an array"),
         ({"rewards": np.array([b"a"] * 12)}, "rewards is not an array of numbers"),

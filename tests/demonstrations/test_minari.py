@@ -140,7 +140,7 @@ def test_an_empty_data_set_is_refused(tmp_path):
 def test_a_truncated_data_set_is_named():
     file = write_minari(make_demonstrations((300, 300)), "lab/cut-v0") / "data" / "main_data.hdf5"
     file.write_bytes(file.read_bytes()[:5000])
-    with pytest.raises(ValueError, match=r"lab/cut-v0 cannot be read; it may be truncated"):
+    with pytest.raises(ValueError, match=r"lab/cut-v0/data/main_data.hdf5 is truncated or no complete Minari data set"):
         read_minari("lab/cut-v0")
 
 
@@ -201,3 +201,26 @@ def test_what_a_killed_writer_leaves_is_no_data_set(store):
     (store / ".incoming-abc" / "data" / "metadata.json").write_text("{}")
     assert local_ids() == []
     assert list(minari.list_local_datasets()) == []
+
+
+def test_a_set_whose_writer_was_killed_between_two_renames_is_put_back():
+    folder = write_minari(make_demonstrations(), "lab/made-v0")
+    folder.rename(folder.with_name(".made-v0-replaced"))
+    assert local_ids() == []
+    assert local_path("lab/made-v0") == folder
+    assert len(read_minari("lab/made-v0")) == 3
+
+
+def test_the_old_set_of_a_writer_that_was_killed_after_both_renames_is_removed():
+    folder = write_minari(make_demonstrations(), "lab/made-v0")
+    (folder.with_name(".made-v0-replaced")).mkdir()
+    assert local_path("lab/made-v0") == folder
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == ["made-v0"]
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"source_kind": 3}', "{"])
+def test_metadata_of_another_kind_is_refused_by_name(text):
+    folder = write_minari(make_demonstrations(), "lab/made-v0")
+    (folder / "data" / "metadata.json").write_text(text)
+    with pytest.raises(ValueError, match=r"metadata\.json"):
+        read_minari(folder)

@@ -1,5 +1,6 @@
 """What the pages name exists: options, make targets, files, links, public names. The picture shows the imports."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 import envs  # noqa: F401  (registers the tasks)
 import mac_policy
+from benchmarks.options import add_commanded
 from docs.draw_layers import PICTURE, draw, imports
 from mac_policy.cli.composing import compose
 from tests.docs.pages import PAGES, ROOT, commands, make_targets
@@ -34,12 +36,14 @@ def test_options_of_a_script_exist(command):
 def first_of_a_sweep(option):
     """`seed=0,1,2` stands for three runs."""
     key, _, value = option.partition("=")
-    return option if value.startswith(("[", "'")) else f"{key}={value.split(',')[0]}"
+    return option if value.startswith(("[", "{", "'")) else f"{key}={value.split(',')[0]}"
 
 
 @pytest.mark.parametrize("command", BENCHMARK_COMMANDS, ids=" ".join)
 def test_options_of_a_benchmark_exist(command):
     source = (ROOT / command[1]).read_text()
+    if "add_commanded" in source:
+        source += inspect.getsource(add_commanded)
     for option in (word for word in command[2:] if word.startswith("--")):
         assert f'"{option}"' in source, option
 

@@ -140,6 +140,9 @@ def test_a_recorded_operator_is_read_from_its_file(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             operator(**settings)
+    np.save(path, np.array([[0.5, 0.0], [0.0, 1e300]]))
+    with pytest.raises(ValueError, match=r"operator\.path=.*actions hold NaN or infinity, first at step 1"):
+        acting.check(Space.action_space)
     path.write_text("no array")
     for broken in (acting, operator("noisy", inner="replay", path=str(path))):
         with pytest.raises(ValueError, match="holds no recorded actions"):

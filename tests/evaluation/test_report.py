@@ -21,8 +21,8 @@ TASKS = ("kettle", "microwave")
 
 def record(arm="a", seed=0, episode=0, reward=1.0, completed=("kettle",), **settings):
     plain = {
-        "key": arm, "group": (0, 4), "seed": episode, "steps": 2, "held_dims": 1.0, "fallback": 0, "invalid": 0,
-        "fill_ms": (1.0, 3.0),
+        "key": arm, "group": (0, max(4, episode + 1)), "seed": episode, "steps": 2, "held_dims": 1.0, "fallback": 0,
+        "invalid": 0, "fill_ms": (1.0, 3.0),
     }  # fmt: skip
     return EpisodeRecord(
         arm=arm, training_seed=seed, episode=episode, reward=reward, completed=completed, **(plain | settings)
@@ -181,13 +181,15 @@ def test_the_film_shows_one_episode_of_each_arm(tmp_path):
     assert (title, len(panel)) == ("operator+mac", scenes["operator+mac"].steps)
     _, fewer = render_scene(TaskEnvironment(Faster(), size=240), ("operator+mac", scenes["operator+mac"]))
     assert len(fewer) == math.ceil((scenes["operator+mac"].steps - 1) / 4) + 1
-    path, still = write_film(tmp_path / "video.mp4", scenes, drawn)
-    film = iio.imread(path)
-    assert iio.imread(still).shape == film.shape[1:]
+    path, still, gif = write_film(tmp_path / "video.mp4", scenes, drawn)
+    film, moving = iio.imread(path), iio.imread(gif)
+    assert iio.imread(still).shape == film.shape[1:] == moving.shape[1:]
+    assert 1 < len(moving) < len(film)
     assert film.shape[0] >= max(record.steps for record in scenes.values())
-    colours = film[0].reshape(-1, 3).astype(int)
-    for colour in (OPERATOR, POLICY):
-        assert (abs(colours - colour).sum(1) < 60).sum() > 50  # the legend at least
+    for picture in (film[0], moving[0]):
+        colours = picture.reshape(-1, 3).astype(int)
+        for colour in (OPERATOR, POLICY):
+            assert (abs(colours - colour).sum(1) < 60).sum() > 50  # the legend at least
 
 
 def test_stored_records_come_back_whole(tmp_path):

@@ -129,7 +129,7 @@ def test_records_are_stored_and_those_of_earlier_versions_are_read(tmp_path):
     kept = drawn(0, 0, rng, changed_at=4, wished=(1, -1), assumed=(0, 0))
     store.append([kept])
     assert store.read() == [kept]
-    line = store.path.read_text()
+    line = store.path.read_text().partition(', "crc32"')[0] + "}\n"  # earlier versions wrote no checksum
     store.path.write_text(
         line.replace(', "wished": [1, -1], "assumed": [0, 0]', "") + line.replace('"steps"', '"stps"')
     )

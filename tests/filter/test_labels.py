@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mac_policy import ActionFilter, VectorActionFilter
+from mac_policy.common.labels import Ahead
 from mac_policy.filter.filler import Filler
 from mac_policy.policies.registry import make_policy
 from tests.evaluation.small_environments import LENGTH, Line
@@ -234,3 +235,123 @@ def test_a_label_may_not_take_the_name_of_an_entry():
     with pytest.raises(ValueError, match="'mask'"):
         ActionFilter(Line(), policy)
     assert isinstance(ActionFilter(Line(), policy, 1), gymnasium.Wrapper)
+
+
+# ---- labels of real values ----
+
+NUMBERS = (Ahead("x", 0, 5), Ahead("y", 2, 5))
+UNTOLD = {"action": ZEROS, "mask": NO_MASK, "task": -1, "x": np.float32(0), "y": np.float32(0)}
+
+
+def with_numbers(kind="mac", labels=(LABELS[0], *NUMBERS)):
+    policy = make_policy(kind, SPACES._replace(labels=labels), SMALL[kind])
+    policy.normalizer.observation_low.fill_(-4.0)
+    policy.normalizer.observation_high.fill_(5.0)
+    return policy
+
+
+def test_the_action_has_a_box_for_each_number_and_says_which_count():
+    space = ActionFilter(Line(), with_numbers()).action_space
+    assert space["x"] == spaces.Box(-4, 5, (), np.float32)
+    assert space["said"] == spaces.MultiBinary(2)
+    assert space["task"] == spaces.Discrete(4, start=-1)
+    assert not space["x"].contains(np.array(np.nan, np.float32))  # why there is an entry that says which count
+    assert "said" not in ActionFilter(Line(), labelled()).action_space.spaces
+
+
+@pytest.mark.parametrize("dims", [None, 2], ids=str)
+def test_gymnasiums_checker_passes_with_numbers(dims):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_env(ActionFilter(Line(), with_numbers(), dims), skip_render_check=True)
+
+
+def test_a_number_that_an_action_says_reaches_the_policy_for_that_step():
+    policy, line = with_numbers(), Line()
+    env = ActionFilter(line, policy, deterministic=True)
+    seen, _ = env.reset(seed=0)
+    found = report(env, UNTOLD | {"x": np.float32(1.5), "y": np.float32(2.5), "said": np.array([1, 0], np.int8)})
+    assert found["assumed/x"] == 1.5
+    assert np.isnan(found["assumed/y"])
+    assert isinstance(found["assumed/task"], int)
+    assert "belief/x" not in found
+    np.testing.assert_array_equal(line.taken[0], policy.act(seen, labels={"x": 1.5}, deterministic=True))
+    assert np.isnan(report(env, UNTOLD | {"said": np.zeros(2, np.int8)})["assumed/x"])
+    assert env.counts["unknown"] == 0
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected", "wrong"),
+    [
+        ({"x": 99.0, "said": [1, 0]}, 5.0, 0),  # clipped to the demonstrated range
+        ({"x": 1.0}, 1.0, 0),  # without the entry "said" numbers count
+        ({"x": np.nan}, np.nan, 0),
+        ({"x": np.nan, "said": [1, 1]}, np.nan, 0),
+        ({"x": np.inf, "said": [1, 0]}, np.nan, 1),
+        ({"x": np.inf, "said": [0, 0]}, np.nan, 0),
+        ({"x": "left", "said": [1, 0]}, np.nan, 1),
+        ({"x": [1.0, 2.0], "said": [1, 0]}, np.nan, 1),
+        ({"x": 1.0, "said": [1]}, np.nan, 1),
+        ({"x": 1.0, "said": [2, 0]}, np.nan, 1),
+        ({"x": 1.0, "said": None}, np.nan, 1),
+    ],
+    ids=str,
+)
+def test_a_wrong_number_in_an_action_counts_as_unsaid_and_never_stops_the_robot(entries, expected, wrong):
+    line = Line()
+    env = ActionFilter(line, with_numbers())
+    env.reset(seed=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = report(env, {"action": ZEROS, "mask": NO_MASK, **entries})
+    np.testing.assert_equal(float(found["assumed/x"]), expected)
+    assert env.counts["unknown"] == wrong
+    assert bool(caught) == bool(wrong)
+    assert not found["fallback"]
+
+
+def test_numbers_are_told_at_reset_and_by_say():
+    env = ActionFilter(Line(), with_numbers(), 2)
+    env.reset(seed=0, options={"labels": {"x": 1.0, "y": -2.0}})
+    env.say(y=None, task="light")
+    found = report(env, np.zeros(2, np.float32))
+    assert (found["assumed/x"], found["assumed/task"]) == (1.0, 1)
+    assert np.isnan(found["assumed/y"])
+    env.reset()
+    assert np.isnan(report(env, np.zeros(2, np.float32))["assumed/x"])
+    for wrong in ({"x": 99.0}, {"x": np.inf}, {"x": "left"}):
+        with pytest.raises(ValueError, match="label 'x'"):
+            env.say(**wrong)
+        with pytest.raises(ValueError, match="label 'x'"):
+            env.reset(options={"labels": wrong})
+
+
+def test_a_vector_says_numbers_row_by_row():
+    env = VectorActionFilter(SyncVectorEnv([Line] * 3), with_numbers())
+    env.reset(seed=0, options={"labels": {"y": [1.0, None, 2.0]}})
+    action = {
+        "action": np.tile(ZEROS, (3, 1)),
+        "mask": np.tile(NO_MASK, (3, 1)),
+        "x": np.array([0.5, 1.5, 2.5], np.float32),
+        "said": np.array([[1, 0], [0, 0], [1, 0]], np.int8),
+    }
+    found = report(env, action)
+    np.testing.assert_array_equal(found["assumed/x"], [0.5, np.nan, 2.5])
+    np.testing.assert_array_equal(found["assumed/y"], [1.0, np.nan, 2.0])
+
+
+def test_a_policy_that_has_to_be_told_a_number_warms_up_and_acts():
+    policy = with_numbers("bc", NUMBERS)
+    filler = Filler(policy, batch=2, deadline_ms=5000)
+    seen, nothing = np.zeros((2, OBSERVATION), np.float32), np.zeros((2, ACTION), bool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = filler(seen, np.zeros((2, ACTION)), nothing, {"x": 1.0, "y": [0.0, 2.0]})
+    assert found.beliefs == ()
+    assert found.assumed.tolist() == [[1.0, 0.0], [1.0, 2.0]]
+
+
+def test_a_number_may_not_take_the_name_of_an_entry():
+    policy = with_numbers(labels=(Ahead("said", 0, 5),))
+    with pytest.raises(ValueError, match="'said'"):
+        ActionFilter(Line(), policy)

@@ -288,7 +288,7 @@ def test_wrong_settings_are_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="no stable-baselines3 checkpoint at"):
         SB3Operator(tmp_path / "nothing", held(1))
     (tmp_path / "no.zip").write_text("no archive")
-    with pytest.raises(ValueError, match=r"no\.zip is no stable-baselines3 checkpoint"):
+    with pytest.raises(ValueError, match=r"no\.zip is truncated or no stable-baselines3 checkpoint"):
         SB3Operator(tmp_path / "no.zip", held(1))
     with pytest.raises(ValueError, match="commands 3 action dims, the space is"):
         NoisyOperator(ZeroOperator(held(1)), 0.1, spaces.Box(-1, 1, (2,)))

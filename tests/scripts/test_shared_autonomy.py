@@ -110,7 +110,7 @@ def test_several_subsets_make_one_table(runs):
     assert "do not count" not in out  # what is stored of one subset is not outdated for the other
     record = json.loads((runs / "several/results.json").read_text())
     assert list(record["by_operator_dims"]) == ["[1]", "random-1"]
-    assert record["decoding"] == {"decode": "sample", "temperature": 0.5}
+    assert record["decoding"] == {"decode": "sample", "decode_alone": None, "temperature": 0.5}
     each = [json.loads((runs / f"several/{name}/results.json").read_text()) for name in ("1", "random-1")]
     assert each[0]["arms"]["mac"]["rewards"] == each[1]["arms"]["mac"]["rewards"]
     stored = (runs / "several/episodes.jsonl").read_text().splitlines()

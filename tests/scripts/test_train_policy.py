@@ -11,6 +11,7 @@ import envs  # noqa: F401  (registers the tasks)
 from mac_policy.cli.command import task_of
 from mac_policy.cli.listing import shown
 from mac_policy.cli.train_policy import check, plan
+from mac_policy.common.labels import Ahead
 from mac_policy.policies.bc import BCSettings
 from mac_policy.policies.checkpoint import load_policy
 from mac_policy.policies.mac_settings import MACSettings
@@ -94,6 +95,12 @@ def test_other_settings_in_the_same_folder_are_refused_unless_afresh_or_named(tr
         (("task.start=official",), "error: unknown option 'task.start'"),
         (("training.tensorboard=3",), "error: training.tensorboard must be true or false, got 3"),
         (("training.optimizer=adamx",), "error: unknown training.optimizer 'adamx'.*did you mean 'adam'"),
+        (("ahead={x:[0,5]}",), "error: ahead=... needs policy=mac, or another kind"),
+        (("policy=mac", "ahead=3"), "error: ahead must be a mapping"),
+        (("policy=mac", "ahead={x:3}"), r"error: ahead.x must be a list such as \[a,b\], got 3"),
+        (("policy=mac", "ahead={x:[0]}"), r"error: ahead.x must be \[index in the observation, steps\], got \[0\]"),
+        (("policy=mac", "ahead={x:[0,0]}"), "error: steps of label 'x' must be a whole number of at least 1, got 0"),
+        (("policy=mac", "ahead={x:[-1,5]}"), "error: observed of label 'x' must be a whole number of at least 0"),
     ],
 )
 def test_a_mistake_is_one_line_that_lists_what_is_valid(tmp_path, options, message):
@@ -102,6 +109,27 @@ def test_a_mistake_is_one_line_that_lists_what_is_valid(tmp_path, options, messa
     assert re.search(message, err), err
     assert len(err.splitlines()) == 1
     assert not any(tmp_path.iterdir())
+
+
+def test_a_mistake_in_the_last_policy_shows_before_the_first_is_trained(trained):
+    folder = trained[0]
+    code, _, err = run_here("train_policy", *TINY, "train=[bc,mac]", "mac.order=[0,5]", "runs=new", cwd=folder)
+    assert (code, not (folder / "new").exists()) == (2, True)
+    assert "error: order must be a permutation of the action dims 0..1, got [0, 5]\n" in err
+
+
+def test_any_data_have_labels_by_hindsight(trained):
+    folder = trained[0]
+    options = (*TINY, "policy=mac", "mac.width=16", "name=mac-ahead")
+    code, _, err = run_here("train_policy", *options, "ahead={place:[0,5],side:[1,9]}", cwd=folder)
+    assert code == 0, err
+    assert load_policy(folder / "runs/fork/mac-ahead-s0").labels == (Ahead("place", 0, 5), Ahead("side", 1, 9))
+    code, _, err = run_here("train_policy", *options, "ahead={place:[0,6],side:[1,9]}", cwd=folder)
+    assert code == 2
+    assert "labels" in err
+    code, _, err = run_here("train_policy", *options, "ahead={place:[99,5]}", "name=far", cwd=folder)
+    assert code == 2
+    assert re.search(r"observed of label 'place' must be in \[0, \d+\], got 99", err)
 
 
 @pytest.mark.parametrize("kind", ["bc", "mac", "mac_paper", "mac_path", "ibc"])

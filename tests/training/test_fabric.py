@@ -9,7 +9,7 @@ from lightning_fabric import Fabric
 
 from mac_policy.policies.fit import train
 from mac_policy.training import fabric as fabrics
-from mac_policy.training.fabric import make_fabric
+from mac_policy.training.fabric import check_processes, make_fabric
 from mac_policy.training.metrics import write_curve
 from mac_policy.training.progress import Reporter
 from tests.training.helpers import demonstrations, quickly, same, small
@@ -75,3 +75,14 @@ def test_without_rich_a_terminal_gets_lines(capsys, monkeypatch):
         reporter.step(10, 0.5)
         reporter.line("loss 0.5")
     assert "run 10/10: loss 0.5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("devices", [1000, "1000", 10**6])
+def test_a_cpu_is_not_flooded_with_processes(devices):
+    with pytest.raises(ValueError, match=rf"training\.devices must be at most \d+ .* got {devices}"):
+        check_processes(devices)
+
+
+@pytest.mark.parametrize("devices", [1, 2, "2", "auto", "0,1", -1])
+def test_a_few_processes_may_share_a_cpu(devices):
+    check_processes(devices)

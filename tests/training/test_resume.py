@@ -6,13 +6,17 @@ import math
 import time
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from mac_policy.common import files as atomic
+from mac_policy.common.files import CheckpointError
+from mac_policy.common.locks import InUse, locked
 from mac_policy.policies.checkpoint import load_policy, read_config
 from mac_policy.policies.fit import Trainer, train
 from mac_policy.training import metrics, state
 from mac_policy.training.fabric import make_fabric
-from mac_policy.training.state import STATE, ResumeError
+from mac_policy.training.state import BEFORE, STATE, ResumeError
 from tests.training.helpers import demonstrations, quickly, same, small, start
 
 RUN = """
@@ -132,8 +136,119 @@ def test_a_damaged_state_is_refused_by_name(tmp_path):
     stop_after(trainer(tmp_path, quickly()), 5)
     path = tmp_path / STATE
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(ResumeError, match=r"state\.safetensors is damaged"):
+    with pytest.raises(ResumeError, match=r"state\.safetensors is truncated or damaged.*resume=false"):
         train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+
+
+def flip(path, place):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("part", [0.001, 0.3, 0.6, 0.99])
+def test_a_flipped_bit_is_found_and_the_state_before_is_used(tmp_path, part):
+    settings = quickly(ema=0.99)
+    whole = train(small(), demonstrations(), settings, tmp_path / "whole", quiet=True)
+    run = trainer(tmp_path / "run", settings)
+    stop_after(run, 5)
+    stop_after(run, 4)
+    path = tmp_path / "run" / STATE
+    flip(path, int(part * path.stat().st_size))
+    resumed = train(small(), demonstrations(), settings, tmp_path / "run", quiet=True)
+    assert resumed.resumed_from == 5
+    assert same(resumed.policy, whole.policy)
+    assert not (tmp_path / "run" / BEFORE).exists()
+
+
+def test_two_damaged_states_are_refused_with_what_to_do(tmp_path):
+    run = trainer(tmp_path, quickly())
+    stop_after(run, 5)
+    stop_after(run, 4)
+    for name in (STATE, BEFORE):
+        flip(tmp_path / name, 3000)
+    with pytest.raises(ResumeError, match=rf"remove {STATE} and {BEFORE} from .*resume=false, to start afresh"):
+        train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+
+
+def changed(folder, tensors=None, **facts):
+    """The state with other facts and tensors, in a file that is in itself intact."""
+    found, notes = atomic.read_tensors(folder / STATE)
+    known = json.loads(notes["facts"]) | facts
+    atomic.write_tensors(folder / STATE, found | (tensors or {}), {"facts": json.dumps(known)})
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"step": -5}, "step must be a whole number of at least 0, got -5"),
+        ({"step": 10**9}, "is of step 1000000000 of 60"),
+        ({"step": 7}, "is not of step 7"),
+        ({"seconds": "long"}, "seconds must be"),
+        ({"best": None}, "best must be a number, got null"),
+        ({"rows": [1]}, r"rows\[0\] must be a mapping"),
+        ({"fingerprint": []}, "fingerprint must be a mapping"),
+    ],
+)
+def test_facts_that_no_run_has_are_refused(tmp_path, facts, message):
+    stop_after(trainer(tmp_path, quickly()), 5)
+    changed(tmp_path, **facts)
+    with pytest.raises(ResumeError, match=message):
+        train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+
+
+def test_a_state_of_an_earlier_version_has_no_checksum_and_is_resumed(tmp_path):
+    settings = quickly()
+    stop_after(trainer(tmp_path / "old", settings), 5)
+    found, notes = atomic.read_tensors(tmp_path / "old" / STATE)
+    save_file(found, tmp_path / "old" / STATE, notes)
+    resumed = train(small(), demonstrations(), settings, tmp_path / "old", quiet=True)
+    assert resumed.resumed_from == 5
+    assert same(resumed.policy, train(small(), demonstrations(), settings, tmp_path / "new", quiet=True).policy)
+    missing = {name: tensor for name, tensor in found.items() if name != "optimizer.3.exp_avg"}
+    (tmp_path / "cut").mkdir()
+    for wrong, message in (
+        (missing, "lacks moments of parameter 3"),
+        (found | {"optimizer.2.step": torch.zeros(())}, r"optimizer\.2\.step is not from 1 to 5"),
+        (found | {"optimizer.2.step": torch.tensor(6.0)}, "the optimiser made another number"),
+    ):
+        save_file(wrong, tmp_path / "cut" / STATE, notes)
+        with pytest.raises(ResumeError, match=message):
+            train(small(), demonstrations(), settings, tmp_path / "cut", quiet=True)
+
+
+def test_the_spaces_of_a_finished_run_that_are_none_are_refused_by_name(tmp_path):
+    train(small("bc"), demonstrations(), quickly(), tmp_path, quiet=True)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    config["spaces"]["action"]["low"][0] = 1e30
+    path.write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"config\.json: low must not be above high"):
+        train(small("bc"), demonstrations(), quickly(), tmp_path, quiet=True)
+
+
+def test_a_full_disk_while_the_best_weights_are_written_costs_nothing(tmp_path, monkeypatch):
+    settings = quickly(validations=6, weights="best", save_seconds=0.0)
+    whole = train(small(), demonstrations(), settings, tmp_path / "whole", quiet=True)
+    real, failed = atomic.write_tensors, []
+
+    def full_twice(path, *rest):
+        if path.name == "best.safetensors" and len(failed) < 2:
+            failed.append(path)
+            raise OSError(28, "No space left on device", str(path))
+        real(path, *rest)
+
+    monkeypatch.setattr(atomic, "write_tensors", full_twice)
+    through = train(small(), demonstrations(), settings, tmp_path / "full", quiet=True)
+    assert len(failed) == 2
+    assert same(through.policy, whole.policy)
+    assert same(load_policy(tmp_path / "full", weights="best"), load_policy(tmp_path / "whole", weights="best"))
+
+
+def test_two_runs_in_one_folder_are_refused_while_the_first_lives(tmp_path):
+    with locked(tmp_path), pytest.raises(InUse, match="is in use by another process: wait until it ends"):
+        train(small("bc"), demonstrations(), quickly(), tmp_path, quiet=True)
+    assert train(small("bc"), demonstrations(), quickly(), tmp_path, quiet=True).steps == 60
 
 
 def test_another_run_in_the_same_folder_is_refused(tmp_path):
@@ -203,6 +318,21 @@ def test_a_validation_that_is_no_number_leaves_plain_json(tmp_path, monkeypatch)
     assert math.isnan(train(small(), demonstrations(), quickly(), tmp_path, quiet=True).validation_loss)
 
 
+def test_the_states_of_a_run_that_was_killed_after_its_last_write_are_removed(tmp_path):
+    stop_after(trainer(tmp_path, quickly()), 5)
+    left = (tmp_path / STATE).read_bytes()
+    whole = train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+    for name in (STATE, BEFORE):
+        (tmp_path / name).write_bytes(left)
+    with locked(tmp_path):  # of another process, which may be starting afresh
+        assert train(small(), demonstrations(), quickly(), tmp_path, quiet=True).resumed_from == whole.steps
+    assert (tmp_path / STATE).exists()
+    again = train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
+    assert not [name for name in (STATE, BEFORE) if (tmp_path / name).exists()]
+    assert again.resumed_from == whole.steps
+    assert same(again.policy, whole.policy)
+
+
 def test_starting_afresh_leaves_nothing_of_the_run_before(tmp_path, monkeypatch):
     train(small(), demonstrations(), quickly(), tmp_path, quiet=True)
     die_at_write(monkeypatch, 1)
@@ -213,10 +343,10 @@ def test_starting_afresh_leaves_nothing_of_the_run_before(tmp_path, monkeypatch)
 
 def test_the_saved_facts_are_plain_json(tmp_path):
     stop_after(trainer(tmp_path, quickly(validation=0.0)), 3)
-    facts = state.read_facts(tmp_path)
-    assert json.loads(json.dumps(facts))["step"] == 3
-    assert math.isinf(facts["best"])
-    assert state.read_facts(tmp_path / "nowhere") is None
+    found = state.read_state(tmp_path)
+    assert found.facts.step == 3
+    assert math.isinf(found.facts.best)
+    assert state.read_state(tmp_path / "nowhere") is None
 
 
 LOSSES = [3.0, 1.0, 4.0, 2.0, 5.0, 6.0]

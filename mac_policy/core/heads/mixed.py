@@ -171,11 +171,11 @@ class Mixed(Head):
         return f"which={self.which.tolist()}"
 
 
-def real_part(conditional: Conditional, number: int) -> MixtureConditional:
-    """The mixtures of Gaussians (B, number) of the first variables, which are the real ones, of conditionals (B, N)."""
+def real_part(conditional: Conditional, number: int, family: int = 0) -> MixtureConditional:
+    """The mixtures of Gaussians (B, number) of the variables of one family, of conditionals (B, N)."""
     if isinstance(conditional, MixtureConditional):
         return conditional
-    part = cast("MixedConditional", conditional).parts[0][1]
+    part = cast("MixedConditional", conditional).parts[family][1]
     shape = (conditional.batch_shape[0], number)
     names = ("log_weights", "means", "log_stds")
     return MixtureConditional(*(getattr(part, name).unflatten(0, shape) for name in names))

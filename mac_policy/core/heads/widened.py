@@ -13,7 +13,8 @@ class Widened(RealHead):
     (1 - share) N(m, (narrow s)^2) + share N(m, (wide s)^2), for each variable with its own numbers.
 
     A network that has learned its few training rows by heart says spreads that are too small. The factors are fitted
-    to other rows by `fit`; until then they change nothing. Buffers (N,): log_narrow, log_wide, logit_share.
+    to other rows by `fit`; until then they change nothing. Buffers (N,): log_narrow, log_wide, logit_share. The N
+    variables are numbered from `first` on.
 
     >>> import torch
     >>> from mac_policy.core.heads import GaussianMixture
@@ -25,9 +26,9 @@ class Widened(RealHead):
     log_wide: Tensor
     logit_share: Tensor
 
-    def __init__(self, head: GaussianMixture, num_variables: int) -> None:
+    def __init__(self, head: GaussianMixture, num_variables: int, first: int = 0) -> None:
         super().__init__()
-        self.num_params = head.num_params
+        self.num_params, self.first = head.num_params, first
         self._head = (head,)  # not a submodule: its network's policy owns it
         for name in ("log_narrow", "log_wide", "logit_share"):
             self.register_buffer(name, torch.zeros(num_variables))
@@ -35,7 +36,7 @@ class Widened(RealHead):
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
     ) -> MixtureConditional:
-        which = slice(None) if variables is None else variables
+        which = slice(None) if variables is None else variables - self.first
         own = (self.log_narrow[which], self.log_wide[which], self.logit_share[which])
         return widened(self._head[0](params), *own)
 

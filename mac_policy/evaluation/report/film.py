@@ -17,10 +17,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mac_policy.common.files import naming
 from mac_policy.common.processes import map_processes
 from mac_policy.evaluation.episode_store import EpisodeRecord
 from mac_policy.evaluation.report.pictures import OPERATOR, POLICY, text_image
-from mac_policy.evaluation.report.wish_rows import Wishes, draw_wishes
+from mac_policy.evaluation.report.wish_rows import DONE, MISTAKE, Wishes, draw_wishes
 from mac_policy.tasks.task import Task, TaskEnvironment
 
 Frames = NDArray[np.uint8]
@@ -29,6 +30,8 @@ STILL_SECONDS = 2.0
 """Duration of the still picture at the end."""
 BLOCK = 16
 """Video encoders require sides that are multiples of this."""
+GIF_EVERY, GIF_COLOURS, GIF_SWATCH = 2, 96, 60
+"""Frames of the film for each one of the gif; its colours; rows of a swatch from which they are chosen."""
 HEADER, BARS, LABELS = 22, 44, 16
 """Heights in pixels."""
 WIDEST = 40
@@ -38,7 +41,7 @@ WIDEST = 40
 def write_film(
     path: Path, scenes: Mapping[str, EpisodeRecord], make_env: TaskEnvironment, workers: int = 1
 ) -> list[Path]:
-    """Write an mp4 of all scenes side by side, and its middle frame as a png; returns both paths.
+    """Write an mp4 of all scenes side by side, a small gif of it, and its middle frame as a png; returns their paths.
 
     scenes: the filmed episode of each arm, by its title
     make_env: makes environments that can be drawn
@@ -51,9 +54,24 @@ def write_film(
     path.parent.mkdir(parents=True, exist_ok=True)
     frames, fps = tile([panels[title] for title in scenes]), make_env.task.film_fps
     still = np.repeat(frames[-1:], max(1, round(STILL_SECONDS * fps)), axis=0)
-    iio.imwrite(path, np.concatenate([frames, still]), fps=fps, macro_block_size=BLOCK)
-    iio.imwrite(path.with_suffix(".png"), frames[len(frames) // 2])
-    return [path, path.with_suffix(".png")]
+    with naming(path):
+        iio.imwrite(path, np.concatenate([frames, still]), fps=fps, macro_block_size=BLOCK)
+        iio.imwrite(path.with_suffix(".png"), frames[len(frames) // 2])
+        write_gif(path.with_suffix(".gif"), frames[::GIF_EVERY], fps / GIF_EVERY)
+    return [path, path.with_suffix(".png"), path.with_suffix(".gif")]
+
+
+def write_gif(path: Path, frames: Frames, fps: float) -> None:
+    """Frames (T, height, width, 3) as a gif that repeats; its colours include those of the bars and names."""
+    from PIL import Image, ImageColor
+
+    middle = frames[len(frames) // 2]
+    colours: list[tuple[int, ...]] = [OPERATOR, POLICY, ImageColor.getrgb(DONE), ImageColor.getrgb(MISTAKE)]
+    swatches = [np.full((GIF_SWATCH, middle.shape[1], 3), colour, np.uint8) for colour in colours]
+    palette = Image.fromarray(np.concatenate([middle, *swatches])).quantize(GIF_COLOURS)
+    images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    times = [round(1000 / fps)] * (len(images) - 1) + [round(1000 * STILL_SECONDS)]
+    images[0].save(path, save_all=True, append_images=images[1:], duration=times, loop=0, optimize=True)
 
 
 def render_scene(make_env: TaskEnvironment, scene: tuple[str, EpisodeRecord]) -> tuple[str, Frames]:

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from mac_policy.common.files import write_figure, write_text
 from mac_policy.common.statistics import SEEDS
 from mac_policy.evaluation.report.figures import reward_figure, task_figure, wish_figure
 
@@ -195,10 +196,10 @@ def write_pages(folder: Path, title: str, facts: Sequence[str], record: Mapping[
     """Write table.md, reward.png and tasks.png, and with an intent wanted.png."""
     pictures = ("wanted", "reward", "tasks") if has_intent(record) else ("reward", "tasks")
     page = write_table(folder, title, facts, grids(record), notes(record), pictures)
-    reward_figure(record["arms"], title, best).savefig(folder / "reward.png", dpi=150)
-    task_figure(record["arms"], title).savefig(folder / "tasks.png", dpi=150)
+    write_figure(folder / "reward.png", reward_figure(record["arms"], title, best), dpi=150)
+    write_figure(folder / "tasks.png", task_figure(record["arms"], title), dpi=150)
     if has_intent(record):
-        wish_figure(record["arms"], title, best).savefig(folder / "wanted.png", dpi=150)
+        write_figure(folder / "wanted.png", wish_figure(record["arms"], title, best), dpi=150)
     return [page, *(folder / f"{name}.png" for name in pictures)]
 
 
@@ -223,5 +224,5 @@ def write_table(
     lines = [f"# {title}", "", *(f"- {fact}" for fact in facts), "", *(grid.markdown() for grid in found)]
     lines += [*(f"- {line}" for line in remarks), *(f"\n![{name}]({name}.png)" for name in pictures)]
     path = folder / "table.md"
-    path.write_text("\n".join([*lines, ""]))
+    write_text(path, "\n".join([*lines, ""]))
     return path

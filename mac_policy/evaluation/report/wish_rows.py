@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mac_policy.evaluation.report.pictures import OPERATOR, POLICY, text_image
 
-ROW, NAME = 14, 0.56
+ROW, NAME = 14, 0.62
 """Height of a row in pixels, and the share of its width that the name takes."""
 OPEN, DONE, OTHER, MISTAKE = "black", "#0a7d20", "0.65", "#c01818"
 """Colours of what is wanted, wanted and done, not wanted, and done without being wanted."""
