@@ -11,9 +11,9 @@ DEMO := runs/demo
 
 help:
 	@echo "make setup      create .venv with everything installed, in pinned versions"
-	@echo "make demo       record demonstrations, train, and run shared autonomy in the kitchen (ten minutes)"
+	@echo "make demo       record demonstrations, train, and run shared autonomy in the kitchen (eleven minutes)"
 	@echo "make test       run the test suite (MAC_DATA=folder adds the tests on real data)"
-	@echo "make test-slow  run the tests marked slow: full-size networks"
+	@echo "make test-slow  run the tests marked slow: full-size networks, a million steps of the filter, all malformed inputs"
 	@echo "make coverage   run the test suite and report line coverage of mac_policy"
 	@echo "make check      check formatting, lint and types"
 	@echo "make docs       build the documentation site in site/"
@@ -29,16 +29,23 @@ $(STAMP): pyproject.toml constraints.txt
 setup: $(STAMP)
 
 # Scripted demonstrations, in a store of the demo's own, so that nothing is downloaded. If interrupted, the same command
-# resumes; once finished, it shows the tables again.
-DEMO_TASK := kitchen-mixed
-DEMO_OPTIONS := task=$(DEMO_TASK) runs=$(DEMO)
+# resumes; once finished, it shows the tables again. First kitchen-mixed with a behaviour-cloning operator, then
+# kitchen-intent with an expert that wants four tasks which no policy is told.
+DEMO_MIXED := task=kitchen-mixed runs=$(DEMO)
+DEMO_INTENT := task=kitchen-intent runs=$(DEMO)
+DEMO_DATA := data.source=scripted data.episodes=300
+DEMO_TRAIN := MINARI_DATASETS_PATH='$(abspath $(DEMO)/data)' $(BIN)/python scripts/train_policy.py
+DEMO_ROLL := $(BIN)/python scripts/shared_autonomy.py
 
 demo: $(STAMP)
-	MINARI_DATASETS_PATH='$(abspath $(DEMO)/data)' $(BIN)/python scripts/train_policy.py $(DEMO_OPTIONS) data.source=scripted data.episodes=300
-	$(BIN)/python scripts/shared_autonomy.py $(DEMO_OPTIONS) operator_dims=4 episodes=50 out=$(DEMO)/operator-bc
-	$(BIN)/python scripts/shared_autonomy.py $(DEMO_OPTIONS) operator_dims=4 episodes=50 operator=expert out=$(DEMO)/operator-expert
+	$(DEMO_TRAIN) $(DEMO_MIXED) $(DEMO_DATA)
+	$(DEMO_ROLL) $(DEMO_MIXED) operator_dims=4 episodes=50 out=$(DEMO)/operator-bc
+	$(DEMO_TRAIN) $(DEMO_INTENT) preset=intent $(DEMO_DATA) training.steps=4000 policy=mac
+	$(DEMO_TRAIN) $(DEMO_INTENT) preset=intent $(DEMO_DATA) training.steps=4000 policy=bc seed=100
+	$(DEMO_ROLL) $(DEMO_INTENT) operator_dims=4 episodes=30 out=$(DEMO)/intent \
+	  'arms=[operator+mac,operator+bc,mac,bc,operator+mac-told,operator]'
 	@echo
-	@echo "Tables, plots and videos: $(DEMO)/operator-bc and $(DEMO)/operator-expert"
+	@echo "Tables, plots and videos: $(DEMO)/operator-bc and $(DEMO)/intent"
 
 # One process per core, one thread each. The tests of a file run in the same process because they share fixtures.
 test: $(STAMP)
