@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import envs  # noqa: F401  (registers the tasks)
-from benchmarks.options import add_commanded, parsed
+from benchmarks.options import add_commanded, parsed, run
 from mac_policy import Demonstrations, load_policy
+from mac_policy.common.files import write_figure
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.statistics import mean_over_seeds
 from mac_policy.operators.dims import OperatorDims
@@ -40,7 +41,7 @@ def held_out(folder: Path, demos: Demonstrations) -> Demonstrations:
     training = read_config(folder)["training"]
     share = training["training"]["validation"]
     if not share:
-        raise SystemExit(f"{folder} held no episodes out: train with training.validation above 0")
+        raise ValueError(f"{folder} held no episodes out: train with training.validation above 0")
     return demos.split(1 - share, training["seed"])[1]
 
 
@@ -58,7 +59,7 @@ def measure(policy: MAC, demos: Demonstrations, mask: NDArray[np.bool_], most: i
     for episode in range(min(most, len(demos))):
         labels = demos.select([episode]).labels
         if labels is None:
-            raise SystemExit(f"{demos.source.name} has no labels")
+            raise ValueError(f"{demos.source.name} has no labels")
         truth = labels[:, 0]
         belief = policy.belief_rules[0].through(intent.replayed(policy, demos, episode, 0, mask))
         known = truth >= 0
@@ -92,7 +93,7 @@ def main() -> None:
         for folder in options.policies:
             policy = load_policy(folder)
             if not isinstance(policy, MAC) or not policy.categories:
-                raise SystemExit(f"{folder} infers no labels")
+                raise ValueError(f"{folder} infers no labels")
             mask = OperatorDims.parse(0 if spec == "none" else spec, policy.action_dim).masks(np.array([0]))[0]
             values, curves[spec] = measure(policy, held_out(folder, demos), mask, options.most)
             found.append(values)
@@ -122,7 +123,7 @@ def draw(curves: dict[str, Any], out: Path) -> None:
         xlabel="belief in the likeliest class", ylabel="share of steps in which it is right", xlim=(0, 1), ylim=(0, 1)
     )
     axes.legend(loc="upper left")
-    figure.savefig(out / "belief.png", dpi=150)
+    write_figure(out / "belief.png", figure, dpi=150)
 
 
 def parse() -> argparse.Namespace:
@@ -137,4 +138,4 @@ def parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

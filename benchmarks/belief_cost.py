@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import envs  # noqa: F401  (registers the tasks)
-from benchmarks.options import add_commanded, parsed
+from benchmarks.options import add_commanded, parsed, run
 from mac_policy import Demonstrations, Policy, load_policy
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.statistics import mean_over_seeds
@@ -33,7 +33,7 @@ def walk(policy: Policy, demos: Demonstrations, episode: int, mask: NDArray[np.b
     one = demos.select([episode])
     labels = one.labels
     if labels is None:
-        raise SystemExit(f"{demos.source.name} has no labels")
+        raise ValueError(f"{demos.source.name} has no labels")
     states: dict[bool, Any] = {True: None, False: None}
     taken: dict[bool, list[float]] = {True: [], False: []}
     command = () if not mask.any() else (mask,)
@@ -55,7 +55,7 @@ def main() -> None:
     demos = TASKS.find(options.task).load_demonstrations(source=options.source, episodes=options.episodes)
     policy = load_policy(options.policy)
     if not policy.labels or policy.labels_as != "variables":
-        raise SystemExit(f"{options.policy} infers no labels")
+        raise ValueError(f"{options.policy} infers no labels")
     record: dict[str, Any] = run_record(0) | {"policy": str(options.policy), "dims": {}}
     print("| dims held | inferred, ms | told, ms | ratio |\n| --- | --- | --- | --- |")
     for spec in options.dims:
@@ -79,4 +79,4 @@ def parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -18,9 +18,11 @@ import torch
 from gymnasium import spaces
 
 import envs  # noqa: F401  (registers the tasks)
+from benchmarks.options import run
 from mac_policy import Demonstrations, Spaces, TrainSettings, make_policy, train
 from mac_policy.cli.composing import compose
 from mac_policy.cli.train_policy import COMMAND
+from mac_policy.common.files import write_figure
 from mac_policy.common.processes import map_processes
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.settings import from_mapping
@@ -106,7 +108,7 @@ def draw(options: argparse.Namespace, by_sensors: dict[str, Any]) -> None:
         axes.set(xscale="log", ylim=(0, 4.1), xlabel="demonstrations", ylabel="tasks of 4", title=f"{sensors} sensors")
         axes.set_xticks(options.numbers, [str(number) for number in options.numbers])
         axes.legend(loc="lower right")
-    figure.savefig(options.out / "demonstrations.png", dpi=150)
+    write_figure(options.out / "demonstrations.png", figure, dpi=150)
 
 
 def parse() -> argparse.Namespace:
@@ -128,4 +130,4 @@ def parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

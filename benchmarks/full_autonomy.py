@@ -16,7 +16,6 @@ import argparse
 import itertools
 import json
 import re
-import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 import envs  # noqa: F401  (registers the tasks)
+from benchmarks.options import run
 from mac_policy.common.checks import check_choice
 from mac_policy.common.files import CheckpointError
 from mac_policy.common.provenance import run_record, write_json
@@ -48,11 +48,8 @@ class Job(NamedTuple):
 
 def main() -> None:
     options = parse()
-    try:
-        jobs = plan(options)
-        record = measure(jobs, options)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    jobs = plan(options)
+    record = measure(jobs, options)
     show(record)
     print(write_json(Path(options.out) / "results.json", record))
 
@@ -87,9 +84,12 @@ def plan(options: argparse.Namespace) -> list[Job]:
         name, seed = run_name(folder)
         for variant in variants(options):
             usable = {key: value for key, value in variant.items() if key in config["settings"]}
-            if usable.get("decode", config["settings"].get("decode")) in ("mode", "mean"):
+            acting = usable.get("decode") or config["settings"].get("decode_alone") or config["settings"].get("decode")
+            if acting in ("mode", "mean"):
                 usable.pop("temperature", None)  # which would make it sample
             label = ",".join([name, *(f"{key}={value}" for key, value in usable.items())])
+            if "decode" in usable and "decode_alone" in config["settings"]:
+                usable.setdefault("decode_alone", None)  # a policy alone would choose by it
             job = Job(folder, label, seed, usable)
             if job not in jobs:
                 jobs.append(job)
@@ -190,4 +190,4 @@ def show(record: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

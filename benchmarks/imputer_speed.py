@@ -26,7 +26,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("error: this compares with scikit-learn: pip install mac-policy[sklearn]")
 
-from benchmarks.options import whole
+from benchmarks.options import run, whole
 from mac_policy import Imputer
 from mac_policy.common.provenance import run_record, write_json
 
@@ -99,7 +99,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -36,7 +36,7 @@ except ModuleNotFoundError as error:
 
 from benchmarks.imputation.errors import errors_of
 from benchmarks.imputation.tables import TABLES, hidden_cells
-from benchmarks.options import existing_folder, whole
+from benchmarks.options import existing_folder, run, whole
 from mac_policy.common.provenance import run_record, versions, write_json
 from mac_policy.common.reading import read_json
 from mac_policy.common.statistics import summary, with_interval
@@ -210,7 +210,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run(main)

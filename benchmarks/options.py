@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,3 +50,11 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     return options
+
+
+def run(main: Callable[[], None]) -> None:
+    """Call `main`; a mistake in what it was given ends it with one line."""
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")

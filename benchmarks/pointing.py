@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import envs  # noqa: F401  (registers the tasks)
-from benchmarks.options import parsed
+from benchmarks.options import parsed, run
 from mac_policy import Policy, load_policy
 from mac_policy.common.labels import numbers
 from mac_policy.common.provenance import run_record, write_json
@@ -66,7 +66,7 @@ def parse_place(text: str) -> dict[str, float]:
     try:
         return {name: float(value) for name, value in (part.split("=") for part in text.split(","))}
     except ValueError as error:
-        raise SystemExit(f"error: --say {text}: write name=number,name=number ({error})") from error
+        raise ValueError(f"--say {text}: write name=number,name=number ({error})") from error
 
 
 def main() -> None:
@@ -97,4 +97,4 @@ def parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

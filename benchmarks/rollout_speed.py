@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import envs  # noqa: F401  (registers the tasks)
+from benchmarks.options import run
 from mac_policy.common.processes import map_processes
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.evaluation.arms import Runs, make_teams, parse_arm
@@ -87,10 +87,7 @@ class Recording:
 
 def main() -> None:
     options = parse()
-    try:
-        record = measure(options)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    record = measure(options)
     show(record)
     print(write_json(Path(options.out) / "results.json", record))
 
@@ -168,4 +165,4 @@ def show(record: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

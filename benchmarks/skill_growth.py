@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import torch
 
 import envs  # noqa: F401  (registers the tasks)
-from benchmarks.options import parsed, whole
+from benchmarks.options import parsed, run, whole
 from mac_policy.cli import train_policy
 from mac_policy.cli.composing import compose
+from mac_policy.common.files import write_figure
 from mac_policy.common.processes import map_processes
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.statistics import Mean, mean_over_seeds
@@ -159,7 +160,7 @@ def draw(options: argparse.Namespace, ways: dict[str, list[Setting]], found: dic
         axes.minorticks_off()
     figure.axes[0].set_ylabel("reward per episode")
     figure.axes[0].legend(loc="lower right")
-    figure.savefig(options.out / "skill.png", dpi=150)
+    write_figure(options.out / "skill.png", figure, dpi=150)
 
 
 def parse() -> argparse.Namespace:
@@ -187,4 +188,4 @@ def parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import envs  # noqa: F401  (registers the tasks)
-from benchmarks.options import whole
+from benchmarks.options import run, whole
+from mac_policy.common.files import write_figure
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.statistics import Mean, mean_over_seeds, with_interval
 from mac_policy.evaluation.comparison import ComparisonSettings, plan
@@ -95,14 +96,14 @@ def draw(matrix: NDArray[np.float64], title: str, best: float, path: Path) -> No
     axes.set_yticks(range(len(matrix)))
     axes.set(title=title, xlabel="dim held", ylabel="dim held")
     figure.colorbar(shown, label="reward per episode")
-    figure.savefig(path, dpi=150)
+    write_figure(path, figure, dpi=150)
 
 
 def main() -> None:
     options = parse()
     task = TASKS.find(options.task)
     if task.action_space is None:
-        raise SystemExit(f"task={task.name} does not say what its action space is")
+        raise ValueError(f"task={task.name} does not say what its action space is")
     count = task.action_space.shape[0]
     matrix = None if options.no_pairs else pairs(options, count)
     best = [(dims, reward(options, dims, options.fresh_seed)) for dims in greedy(options, count)]
@@ -147,4 +148,4 @@ def parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -159,6 +159,8 @@ def make_teams(
     """A team for each arm and training seed; an arm in which nothing is trained is one team."""
     check_told(arms, operator)
     check_trained(arms, training_seeds, runs, operator)
+    for kind, name in runs.names.items():
+        check_choice(f"run in {kind}=", name, sorted(runs.trained))
     return [
         make_team(arm, seed, runs, operator)
         for arm in arms
@@ -167,8 +169,19 @@ def make_teams(
 
 
 def _has_classes(policy: SavedPolicy) -> bool:
-    """Whether a policy has a label that an operator's wish is a class of."""
-    return any("classes" in label for label in read_config(Path(policy.folder))["spaces"].get("labels", ()))
+    """Whether a policy reads a label that an operator's wish is a class of."""
+    config = read_config(Path(policy.folder))
+    if POLICIES.find(config["policy"]).labels_as == "nothing" or not config["settings"].get("labels", True):
+        return False
+    return any("classes" in label for label in config["spaces"].get("labels", ()))
+
+
+def _choosing_as_commanded(policy: SavedPolicy) -> SavedPolicy:
+    """A policy that chooses its actions as it does under a command, though it is shown none: a blind arm differs from
+    the one that sees by the command alone."""
+    if read_config(Path(policy.folder))["settings"].get("decode_alone") is None:
+        return policy
+    return SavedPolicy.of(policy.folder, dict(policy.settings) | {"decode_alone": None}, policy.weights)
 
 
 def make_team(arm: ArmName, seed: int | None, runs: Runs, operator: OperatorChoice) -> Team:
@@ -183,6 +196,8 @@ def make_team(arm: ArmName, seed: int | None, runs: Runs, operator: OperatorChoi
     elif arm.name == WHOLE:
         acting = acting.holding(acting.dims.action_dim)
     idle = acting.dims.fixed == () and not (arm.told or operator.kind.sets_intent)
+    if filler is not None and not (arm.sees or idle):
+        filler = _choosing_as_commanded(filler)
     return Team(arm.name, seed, filler, None if idle else acting, arm.sees or idle, arm.told)
 
 

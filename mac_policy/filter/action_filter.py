@@ -33,7 +33,8 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     Of a policy with labels a person may say one, `say(task="kettle")` or `reset(options={"labels": {...}})`, or, with
     a mask at each step, in the action, which then has an entry for each label; -1 stands for a class that the action
     does not say, and the entry "said" tells which numbers it says. Of what an action does not say counts what was said
-    before. A class that nobody has said the policy infers. What was said ends with the episode.
+    before. A class that nobody has said the policy infers. What was said ends with the episode; what is said between
+    two episodes counts for the next.
 
     >>> # needs an environment and a policy trained for it
     >>> env = ActionFilter(gymnasium.make("FrankaReach-v0"), "runs/reach/mac-s0", operator_dims=2)  # doctest: +SKIP
@@ -77,6 +78,7 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         gymnasium.Wrapper.__init__(self, env)
         self.completion = Completion(policy, env.observation_space, env.action_space, operator_dims, **settings)
         self.action_space = self.completion.commands.space
+        self._ended = True  # there is no episode before the first reset
         self._numbers = [label.name for label in numbers(self.completion.filler.policy.labels)]
 
     @property
@@ -93,7 +95,8 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         observation, info = self.env.reset(seed=seed, options=rest)
         if seed is not None:
             self.completion.filler.seed(seed)
-        self.completion.forget(np.ones(1, bool))
+        self.completion.forget(np.array([not self._ended]))
+        self._ended = False
         self.completion.begin(np.ones(1, bool), labels)
         self.completion.observe(observation)
         return observation, info
@@ -104,6 +107,8 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         report["fill_ms"] = Milliseconds(report["fill_ms"])
         report |= {f"assumed/{name}": Number(report[f"assumed/{name}"]) for name in self._numbers}
         observation, reward, terminated, truncated, info = self.env.step(actions[0])
+        self._ended = bool(terminated or truncated)
+        self.completion.forget(np.array([self._ended]))
         self.completion.observe(observation)
         return observation, reward, terminated, truncated, {**info, "action_filter": report}
 

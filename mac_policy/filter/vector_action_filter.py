@@ -59,7 +59,7 @@ class VectorActionFilter(VectorWrapper):
         self.single_action_space = self.completion.commands.space
         self.action_space = batch_space(self.single_action_space, env.num_envs)
         self.autoreset = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self._ended = np.zeros(env.num_envs, bool)
+        self._ended = np.ones(env.num_envs, bool)  # there is no episode before the first reset
 
     @property
     def counts(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class VectorActionFilter(VectorWrapper):
         first = seed[0] if isinstance(seed, (list, tuple)) else seed
         if first is not None:
             self.completion.filler.seed(first)
-        self.completion.forget(rows)
+        self.completion.forget(rows & ~self._ended)
         self.completion.begin(rows, labels)
         self._ended = self._ended & ~rows
         self.completion.observe(observations)

@@ -203,6 +203,7 @@ def fit_statistics(policy: Policy, demos: Demonstrations) -> None:
         windows = demos.windows(1, horizon)
         ahead = variables.actions(demos.observations[:, None], targets[windows.horizon[:, 1:]]).astype(np.float64)
         ahead[~windows.inside[:, 1:]] = np.nan
+    variables.check_precision(demos.observations, demos.actions, targets)
     variables.fit(demos.actions, targets, ahead)
     if policy.settings.displacement:
         policy.recovery = Recovery.fit(demos.observations, demos.actions, demos.episode_index)

@@ -236,6 +236,9 @@ class MAC(Policy):
         if s.decode_alone in (None, s.decode):
             return self._filled(context, values, given, request, frame, s.execute, s.decode)
         alone, kinds = ~given[:, : self.action_dim].any(1), (s.decode, s.decode_alone)
+        if len(given) > 1 and request.noise is None:  # drawn for all, so that no row depends on another one's command
+            noise = torch.randn((len(given), 1, len(self.variables), 2), generator=request.generator)
+            request = request._replace(noise=noise.to(self.device))
         if alone.all() or not alone.any():
             return self._filled(context, values, given, request, frame, s.execute, kinds[bool(alone.all())])
         filled = torch.empty_like(values)

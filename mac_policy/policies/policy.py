@@ -261,7 +261,7 @@ class Policy(nn.Module, ABC):
         the standard deviation of what comes `steps` later, given the observation, the command and what is said. (K,)
         and (2,) for a single observation."""
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
-        state = self.initial_state(len(observations)) if state is None else state
+        state = self._checked_state(state, len(observations))
         if observations.ndim == 2:
             observations = self._remember(state, observations)
         held = inputs.commanded(command, mask, len(observations), self.spaces.action)
@@ -316,11 +316,7 @@ class Policy(nn.Module, ABC):
             raise ValueError("step keeps the history itself: pass one observation per row")
         inputs.check_request(deterministic, temperature, generator)
         n = len(observations)
-        if state is not None:
-            check_instance("state", state, PolicyState)
-        state = self.initial_state(n) if state is None else state
-        if len(state) != n:
-            raise ValueError(f"the state has {len(state)} rows, the observations {n}")
+        state = self._checked_state(state, n)
         held = inputs.commanded(command, mask, n, self.spaces.action)
         generator = generator or self._generator
         history = self._remember(state, observations)
@@ -435,6 +431,15 @@ class Policy(nn.Module, ABC):
         """Fit what is fitted to rows that the policy was not trained on, if there is anything."""
 
     # ---- plumbing ----
+
+    def _checked_state(self, state: PolicyState | None, n: int) -> PolicyState:
+        """A state of n rows; None: at the start of their episodes."""
+        if state is None:
+            return self.initial_state(n)
+        check_instance("state", state, PolicyState)
+        if len(state) != n:
+            raise ValueError(f"the state has {len(state)} rows, the observations {n}")
+        return state
 
     def _assume(
         self,

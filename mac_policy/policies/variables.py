@@ -24,6 +24,8 @@ Representation: TypeAlias = Literal["relative", "absolute"]
 Chosen: TypeAlias = Literal["relative", "absolute", "auto"]
 FARTHEST = 1e6
 """An infinite reading counts as one this far away: an action towards a place stays a number."""
+LOST = 0.01
+"""The share of an action's range that the sum of a reading and a scaled action may lose."""
 A = TypeVar("A", Tensor, NDArray[np.float32])
 
 
@@ -254,6 +256,21 @@ class Variables(Checked, nn.Module):
         return least, most
 
     # ---- statistics ----
+
+    def check_precision(
+        self, observations: NDArray[np.float32], actions: NDArray[np.float32], targets: NDArray[np.float32]
+    ) -> None:
+        """ValueError where the targets of actions do not lead back to them: single precision has seven digits, and a
+        scale far below the readings is lost in their sum."""
+        if not self.has_frame:
+            return
+        lost = np.abs(self.actions(observations, targets) - actions).max(0)
+        for dim in np.flatnonzero(lost > LOST * (self.high - self.low)[: self.action_dim].cpu().numpy()):
+            raise ValueError(
+                f"dim {self.known.names[dim]!r}: a scale of {self.known.scale[dim]:g} is lost beside readings of up to "
+                f"{np.abs(self.reading(observations)[:, dim]).max():g} in single precision; give readings and scale in "
+                "units in which they are closer, or use representation='relative'"
+            )
 
     def fit(self, actions: NDArray[np.float32], targets: NDArray[np.float32], ahead: NDArray[np.float64]) -> None:
         """Statistics of the demonstrated actions (S, act), of their targets, and, for an absolute chunk, of the later

@@ -70,6 +70,9 @@ def test_runs_under_another_name_take_their_place(runs):
     assert dict(mac.filler.settings) == {"temperature": 0.3, "decode": "sample"}
     assert bc.filler.settings == ()  # BC knows no temperature
     assert mac.filler.load().settings.temperature == 0.3
+    unknown = Runs(runs.root, "fork", {"mac": "wyde"})
+    with pytest.raises(ValueError, match=r"unknown run in mac= 'wyde'; allowed are .*did you mean 'wide'"):
+        make_teams([parse_arm("bc")], [0], unknown, operator())  # though no arm needs it
 
 
 @pytest.mark.parametrize(
@@ -161,12 +164,16 @@ KITCHEN = IntentTask()
 def kitchen_runs(tmp_path, **settings):
     """The runs of the experiment about intents, untrained, with labels where they have them."""
     made = Runs(tmp_path / "runs", KITCHEN.name, experiment=KITCHEN.experiment, **settings)
-    box = spaces.Box(-1, 1, (30,), np.float32)
     for run in KITCHEN.experiment.runs:
-        known = Spaces.of(box, KITCHEN.action_space, KITCHEN.actions, KITCHEN.labels if run.labels else ())
-        policy = make_policy(run.kind, known, {"width": 8}, 0)
-        save_policy(policy, made.run_folder(run.run, run.seed), dataset={"source": "scripted", "sha256": "5" * 64})
+        save_kitchen(made.run_folder(run.run, run.seed), run.kind, KITCHEN.labels if run.labels else ())
     return made
+
+
+def save_kitchen(folder, kind, known_labels=KITCHEN.labels, **settings):
+    box = spaces.Box(-1, 1, (30,), np.float32)
+    known = Spaces.of(box, KITCHEN.action_space, KITCHEN.actions, known_labels)
+    policy = make_policy(kind, known, {"width": 8, **settings}, 0)
+    save_policy(policy, folder, dataset={"source": "scripted", "sha256": "5" * 64})
 
 
 def commanding(kind="expert", dims=4, **settings):
@@ -202,6 +209,16 @@ def test_who_holds_nothing_is_the_policy_alone(tmp_path):
     assert made[3].identity() == made[4].identity() != made[0].identity()
 
 
+def test_a_blind_policy_chooses_as_the_one_that_sees(tmp_path):
+    runs = kitchen_runs(tmp_path)
+    save_kitchen(runs.run_folder("mac", 0), "mac", decode_alone="sample")
+    names = ["operator+mac", "operator+mac-blind", "mac"]
+    seeing, blind, alone = (team.filler for team in make_teams(check_arms(names, runs), [0], runs, commanding()))
+    assert seeing.settings == alone.settings == ()
+    assert dict(blind.settings) == {"decode_alone": None}
+    assert blind.load().settings.decode == seeing.load().settings.decode
+
+
 def test_who_only_says_what_is_wanted_holds_nothing(tmp_path):
     runs = kitchen_runs(tmp_path)
     assert "operator" not in runs.usual_arms([0], commanding(says_only=True))
@@ -226,10 +243,12 @@ def test_who_decides_what_counts_is_there_in_every_arm(tmp_path):
 
 def test_a_policy_can_be_told_only_what_somebody_says_and_it_knows(tmp_path):
     runs = kitchen_runs(tmp_path)
+    save_kitchen(runs.run_folder("deaf", 0), "mac", labels=False)
     assert not any(name.endswith("-told") for name in runs.usual_arms([0], commanding("bc")))
     for arms, acting, message in (
         (["mac-told"], commanding("bc"), "mac-told: .* a 'bc' operator says nothing; operator=expert does"),
         (["operator+mac-unaware-told"], commanding(), "mac-unaware-s0 was trained without labels"),
+        (["deaf-told"], commanding(), "deaf-s0 was trained without labels"),
         (["mac-told"], operator(), "the task has no labels"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -107,7 +107,8 @@ class Robot(gymnasium.Env):
 
     def step(self, action):
         self.machine.receive(action[None])
-        return self.machine.observe(), 0.0, bool(self.machine.rng.random() < 0.02), False, {}
+        self.machine.ending = self.machine.rng.random(1) < 0.02
+        return self.machine.observe(), 0.0, bool(self.machine.ending[0]), False, {}
 
 
 class Robots(VectorEnv):
@@ -157,6 +158,7 @@ class Machine:
         self.rest = self.env.completion.filler.rest
         hostile = Hostile(ValueError()), Hostile(SystemExit())
         self.talker = Talker(self.env, self.batch, self.rng, hostile) if talks else None
+        self.ended = np.ones(self.batch, bool)
         self.reset()
 
     def run(self, steps):
@@ -170,7 +172,7 @@ class Machine:
     def reset(self):
         options = None
         if self.talker:
-            self.talker.forget(np.ones(self.batch, bool))
+            self.talker.forget(~self.ended)
             options = self.talker.options()
         self.env.reset(seed=int(self.rng.integers(100)) if self.rng.random() < 0.5 else None, options=options)
         self.last = np.tile(self.rest, (self.batch, 1))
@@ -206,9 +208,10 @@ class Machine:
             self.seen = None  # nothing was read since: the next action must not rest on what was read before
         self.last = self.sent
         if info is not None:  # the episodes that ended before this step began anew in it
-            self.last = np.where(self.ended[:, None], self.rest, self.sent)
+            begun = self.ended & (self.batch > 1)  # a single environment waits for its reset
+            self.last = np.where(begun[:, None], self.rest, self.sent)
             self.ended = self.ending
-            if self.talker and self.batch > 1:
+            if self.talker:
                 self.talker.forget(self.ending)
         self.steps += 1
 

@@ -195,6 +195,21 @@ def test_what_is_said_between_two_episodes_counts_for_the_next():
     assert report(env, np.zeros((1, 2), np.float32))["assumed/task"].tolist() == [0]
 
 
+def test_what_is_said_between_two_episodes_of_one_environment_counts_for_the_next():
+    env = ActionFilter(Line(), labelled(), 2)
+    env.say(task="light")  # before the first episode
+    env.reset(seed=0)
+    assert report(env, np.zeros(2, np.float32))["assumed/task"] == 1
+    env.reset(seed=0)  # the episode before ends without a last step
+    belief = report(env, np.zeros(2, np.float32))["belief/task"]
+    for _ in range(LENGTH - 1):
+        env.step(np.zeros(2, np.float32))
+    env.say(task="kettle")
+    env.reset(seed=0)
+    assert belief.max() < 1
+    assert report(env, np.zeros(2, np.float32))["assumed/task"] == 0
+
+
 def test_rows_equal_single_environments():
     policy = labelled(horizon=3, execute=3, plans=0.5)
     vector = VectorActionFilter(SyncVectorEnv([Line] * 2), policy, deterministic=True)

@@ -27,7 +27,7 @@ def test_held_rows_take_the_mode_and_the_others_are_drawn(settings, labelled):
     everything = np.arange(len(SEEN))
     found = act(both, everything)
     np.testing.assert_allclose(found[~ALONE], act(mode, everything)[~ALONE], atol=1e-5)
-    np.testing.assert_allclose(found[ALONE], act(sample, everything[ALONE]), atol=1e-5)
+    np.testing.assert_allclose(found[ALONE], act(sample, everything)[ALONE], atol=1e-5)
     assert not np.allclose(found[ALONE], act(mode, everything)[ALONE], atol=1e-3)
     np.testing.assert_array_equal(found[HELD], COMMAND[HELD])
 
@@ -37,6 +37,18 @@ def test_one_row_does_the_same(row):
     policy = make("mac", decode_alone="sample")
     other = make("mac", decode="sample" if ALONE[row] else "mode")
     np.testing.assert_array_equal(act(policy, [row]), act(other, [row]))
+
+
+def test_a_rows_draws_do_not_depend_on_what_others_command():
+    policy, everything, generators = make("mac", decode_alone="sample"), np.arange(6), []
+    found = []
+    for masks in (HELD, np.zeros_like(HELD), np.where(ALONE[:, None], HELD, True)):
+        generators.append(torch.Generator().manual_seed(3))
+        found.append(policy.act(SEEN[everything], COMMAND, masks, generator=generators[-1]))
+    np.testing.assert_allclose(found[0][ALONE], found[1][ALONE], atol=1e-5)
+    np.testing.assert_allclose(found[0][ALONE], found[2][ALONE], atol=1e-5)
+    policy.act(SEEN, COMMAND, np.ones_like(HELD), generator=(full := torch.Generator().manual_seed(3)))
+    assert all(torch.equal(full.get_state(), generator.get_state()) for generator in generators)
 
 
 def test_a_deterministic_request_draws_nothing():

@@ -9,7 +9,9 @@ import torch
 
 from mac_policy import Actions, Spaces
 from mac_policy.common.folders import CONFIG, WEIGHTS
+from mac_policy.demonstrations import Demonstrations, Episode
 from mac_policy.policies.checkpoint import load_policy, save_policy
+from mac_policy.policies.fit import fit_statistics
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.variables import Variables
 from tests.policies.conftest import ACTION, OBSERVATION, PLACED, SMALL, SPACES, make
@@ -28,6 +30,22 @@ def test_targets_are_reading_plus_scale_times_action_and_lead_back():
     targets = variables.targets(observations, actions)
     np.testing.assert_array_equal(targets, observations[:, READ] + SCALE * actions)
     np.testing.assert_allclose(variables.actions(observations, targets), actions, atol=1e-5)
+
+
+def test_a_scale_that_is_lost_beside_the_readings_is_refused():
+    tiny = Actions(("x", "y", "grip"), ("m",), "relative", observed=(2, 0, 1), scale=(0.5, 1e-7, 1.0))
+    observations = seen(20)
+    actions = np.random.default_rng(1).uniform(SPACES.action.low, SPACES.action.high, (20, ACTION)).astype(np.float32)
+    zeros, no = np.zeros(20, np.float32), np.zeros(20, bool)
+    episode = Episode(np.concatenate([observations, observations[-1:]]), actions, zeros, no, no)
+    demos = Demonstrations.of([episode], name="made", kind="scripted")
+    policies = {
+        how: make_policy("bc", SPACES._replace(actions=tiny), SMALL["bc"] | {"representation": how})
+        for how in ("absolute", "relative")
+    }
+    fit_statistics(policies["relative"], demos)
+    with pytest.raises(ValueError, match=r"dim 'y': a scale of 1e-07 is lost beside readings of up to .*relative"):
+        fit_statistics(policies["absolute"], demos)
 
 
 def test_relative_variables_keep_actions_as_they_are():

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.evaluation.fork_runs import save_run
 from tests.scripts.helpers import ROOT, script_environment
 from tests.training.helpers import demonstrations, quickly, small
 
@@ -47,6 +48,22 @@ def test_arms_are_the_policies_and_their_variants_over_training_seeds(runs):
     assert "bc - mac,decode=mode" in record["paired"]
     assert record["dataset"]["source"] == "scripted"
     assert out.splitlines()[-1] == "out/results.json"
+
+
+def test_a_decode_that_is_given_holds_where_nothing_is_commanded(tmp_path, monkeypatch):
+    from benchmarks import full_autonomy
+
+    save_run(tmp_path, "mac", 0, decode_alone="sample")
+    folder = str(tmp_path / "fork" / "mac-s0")
+    for words, expected in (
+        ([], {}),
+        (["--decode", "mean"], {"decode": "mean", "decode_alone": None}),
+        (["--temperature", "0.3"], {"temperature": 0.3}),
+        (["--decode", "mode", "--temperature", "0.3"], {"decode": "mode", "decode_alone": None}),
+    ):
+        monkeypatch.setattr(sys, "argv", ["full_autonomy.py", folder, *words])
+        (job,) = full_autonomy.plan(full_autonomy.parse())
+        assert job.settings == expected
 
 
 def test_episodes_do_not_depend_on_how_many_run_together(runs):
