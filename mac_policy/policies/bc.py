@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from mac_policy.common.settings import Depth, Size
 from mac_policy.core.frame import Frame
 from mac_policy.core.networks.mlp import hidden_layers
-from mac_policy.policies.policy import Policy, Request
+from mac_policy.policies.policy import Policy
+from mac_policy.policies.request import Request
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 

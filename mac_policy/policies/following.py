@@ -15,7 +15,8 @@ from mac_policy.core.frame import Frame
 from mac_policy.core.networks import TrunkQuery
 from mac_policy.policies import inputs, quick_trunk
 from mac_policy.policies.operator_masks import operator_masks
-from mac_policy.policies.policy import Request
+from mac_policy.policies.request import Request
+from mac_policy.policies.stepping import evidence
 
 if TYPE_CHECKING:
     from mac_policy.policies.data import Batch
@@ -37,7 +38,7 @@ def follow(
     with torch.inference_mode():
         seen, rest = (torch.from_numpy(part).to(policy.device) for part in (observations, ahead))
         later, context, frame = policy._read(seen, rest.nan_to_num())
-        values, known = policy._evidence(held, len(seen), assumed)
+        values, known = evidence(policy, held, len(seen), assumed)
         first = torch.arange(len(policy.variables), device=values.device) < policy.action_dim
         commanded, said = known & first, known & ~first
         planned = torch.zeros_like(known)

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from mac_policy.common.settings import Count, Depth, Natural, NonNegative, Share, Size
 from mac_policy.core.frame import Frame
 from mac_policy.policies.bc import mlp
-from mac_policy.policies.policy import Policy, Request
+from mac_policy.policies.policy import Policy
+from mac_policy.policies.request import Request
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 

@@ -18,6 +18,7 @@ from mac_policy.core.heads.mixed import real_part
 from mac_policy.policies import inputs, quick_trunk
 from mac_policy.policies.belief import Heard
 from mac_policy.policies.state import PolicyState
+from mac_policy.policies.stepping import evidence
 
 EPISODES = 15
 """Held-out episodes at most that the rules of beliefs are fitted to."""
@@ -40,7 +41,7 @@ def infer(
     policy.begun = None
     with torch.inference_mode():
         seen = torch.from_numpy(observations).to(policy.device)
-        values, known = policy._evidence(held, len(seen), said)
+        values, known = evidence(policy, held, len(seen), said)
         context = policy.normalizer.observations(seen).flatten(1)
         frame = policy.frame(seen[:, -1])
         heard = [
@@ -72,7 +73,7 @@ def expect(
         return ()
     with torch.inference_mode():
         seen = torch.from_numpy(observations).to(policy.device)
-        values, known = policy._evidence(held, len(seen), codes)
+        values, known = evidence(policy, held, len(seen), codes)
         last = policy.variables.action_order[policy.action_dim - 1]
         known[:, last] &= ~known[:, : policy.action_dim].all(1)
         conditionals = policy.honest.conditionals(
@@ -121,7 +122,7 @@ def replayed(policy: MAC, demos: Demonstrations, episode: int, label: int, mask:
     held = inputs.Commanded(one.actions, masks) if mask.any() else None
     with torch.inference_mode():
         seen = torch.from_numpy(observations).to(policy.device)
-        values, known = policy._evidence(held, one.steps)
+        values, known = evidence(policy, held, one.steps)
         context = policy.normalizer.observations(seen).flatten(1)
         return hear(policy, label, values, known, context, policy.frame(seen[:, -1]))
 

@@ -26,7 +26,8 @@ from mac_policy.policies.belief import Belief
 from mac_policy.policies.labels import draw_roles, with_labels
 from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
 from mac_policy.policies.operator_masks import operator_masks
-from mac_policy.policies.policy import Policy, Request
+from mac_policy.policies.policy import Policy
+from mac_policy.policies.request import Request
 from mac_policy.policies.said import label_values
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from inspect import signature
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,49 +13,17 @@ from torch import Tensor, nn
 
 from mac_policy.common.checks import check_count, check_instance
 from mac_policy.common.deprecation import renamed_keywords
-from mac_policy.common.labels import AnyLabel, Codes, differ, is_said, numbers, unsaid
+from mac_policy.common.labels import AnyLabel, Codes, differ, is_said, numbers
 from mac_policy.core.frame import Frame
-from mac_policy.core.training_draws import map_tensors
-from mac_policy.policies import inputs
+from mac_policy.policies import inputs, stepping
 from mac_policy.policies.normalizer import Normalizer
 from mac_policy.policies.recovery import Recovery
+from mac_policy.policies.request import Draws, Request
 from mac_policy.policies.said import checked_codes, demonstrated, input_size, label_inputs, label_values
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
 from mac_policy.policies.variables import Variables
-
-
-class Request(NamedTuple):
-    """How a plan is to be made."""
-
-    deterministic: bool
-    temperature: float | None
-    generator: torch.Generator
-    noise: Tensor | None = None
-    """(B, ...): random numbers to use instead of fresh draws."""
-    previous: Tensor | None = None
-    """(B, act): the normalised actions of the previous step; NaN in rows without one."""
-
-    def rows(self, chosen: Tensor) -> Request:
-        noise, previous = (
-            None if part is None else part[chosen.to(part.device)] for part in (self.noise, self.previous)
-        )
-        return self._replace(noise=noise, previous=previous)
-
-
-class Draws(NamedTuple):
-    """All random numbers of a training step; every tensor has a row for each row of the batch."""
-
-    observation_noise: Tensor | None = None  # (n, history * obs), standard normal
-    displacement: Tensor | None = None  # (n, P), of the observations that an action moves
-    own: Any = None  # None or a NamedTuple: what the policy's loss draws
-
-    def to(self, device: torch.device | str) -> Draws:
-        return map_tensors(lambda part: part.to(device), self)
-
-    def rows(self, rows: slice) -> Draws:
-        return map_tensors(lambda part: part[rows], self)
 
 
 class Policy(nn.Module, ABC):
@@ -155,7 +123,7 @@ class Policy(nn.Module, ABC):
             context = context + self.settings.observation_noise * draws.observation_noise
         known, present = self.variables.have_values(inside, labels).float(), observations[:, -1]
         values = self.variables.encode(targets, present, self.label_values(labels))
-        return self.loss(self.with_inputs(context, labels), values, known, draws.own, *self._frame(present))
+        return self.loss(self.with_inputs(context, labels), values, known, draws.own, *self.frames(present))
 
     def with_inputs(self, context: Tensor, labels: Tensor | None) -> Tensor:
         """Normalised observations (B, history * obs), and, where labels are inputs, what is said of them (B, L), a
@@ -190,7 +158,7 @@ class Policy(nn.Module, ABC):
             frame = Frame(reading.new_zeros(len(present), len(self.variables)), reading.new_ones(len(self.variables)))
         return Frame(torch.cat([frame.shift[:, :-count], reading], 1), frame.scale)
 
-    def _frame(self, present: Tensor) -> tuple[Frame, ...]:
+    def frames(self, present: Tensor) -> tuple[Frame, ...]:
         """The frame of the present observations (B, obs), as the last argument of `loss` and `plan` where there is
         one."""
         frame = self.frame(present)
@@ -242,9 +210,9 @@ class Policy(nn.Module, ABC):
         n, generator = len(observations), generator or self._generator
         held = inputs.commanded(command, mask, n, self.spaces.action)
         request = Request(deterministic, temperature, generator)
-        assumed, _ = self._assume(self.initial_state(n), observations, held, labels, request)
-        plan = self._plan(observations, held, request, assumed)
-        action = self._merge(self.variables.actions(observations[:, -1], plan[:, 0]), held)
+        assumed, _ = stepping.assume(self, self.initial_state(n), observations, held, labels, request)
+        plan = stepping.planned(self, observations, held, request, assumed)
+        action = stepping.merge(self.spaces.action, self.variables.actions(observations[:, -1], plan[:, 0]), held)
         return action[0] if single else action
 
     def belief(
@@ -263,7 +231,7 @@ class Policy(nn.Module, ABC):
         observations, single = inputs.rows(obs, self.observation_dim, self.settings.history)
         state = self._checked_state(state, len(observations))
         if observations.ndim == 2:
-            observations = self._remember(state, observations)
+            observations = stepping.remember(self, state, observations)
         held = inputs.commanded(command, mask, len(observations), self.spaces.action)
         codes = self.said(labels, len(observations))
         beliefs = (*self.infer(state, observations, held, codes), *self.expect(observations, held, codes))
@@ -319,11 +287,11 @@ class Policy(nn.Module, ABC):
         state = self._checked_state(state, n)
         held = inputs.commanded(command, mask, n, self.spaces.action)
         generator = generator or self._generator
-        history = self._remember(state, observations)
-        previous = self._previous(state, observations)
+        history = stepping.remember(self, state, observations)
+        previous = stepping.previous(self, state, observations)
         noise = self.hold_noise(state, generator)
         request = Request(deterministic, temperature, generator, noise, previous)
-        assumed, beliefs = self._assume(state, history, held, labels, request)
+        assumed, beliefs = stepping.assume(self, state, history, held, labels, request)
         due = state.fresh | (state.age >= self.settings.execute)
         if assumed is not None and state.assumed is not None:
             due = due | differ(assumed, state.assumed)
@@ -334,7 +302,7 @@ class Policy(nn.Module, ABC):
                 present, agrees = self.follow(
                     history[commanded],
                     held.rows(commanded),
-                    self._ahead(state, commanded),
+                    stepping.ahead(self, state, commanded),
                     request.rows(torch.from_numpy(commanded)),
                     *([] if assumed is None else [assumed[commanded]]),
                 )
@@ -343,12 +311,12 @@ class Policy(nn.Module, ABC):
             due = due | commanded
         age = np.where(due, 0, state.age)
         if due.all():
-            plan = self._plan(history, held, request, assumed)
+            plan = stepping.planned(self, history, held, request, assumed)
         elif due.any():
             some, of_some = None if held is None else held.rows(due), request.rows(torch.from_numpy(due))
-            plan[due] = self._plan(history[due], some, of_some, None if assumed is None else assumed[due])
+            plan[due] = stepping.planned(self, history[due], some, of_some, None if assumed is None else assumed[due])
         variables, rows = self.variables, np.arange(n)
-        action = self._merge(variables.actions(observations, plan[rows, age]), held)
+        action = stepping.merge(self.spaces.action, variables.actions(observations, plan[rows, age]), held)
         plan[rows, age] = variables.targets(observations, action)
         listening = np.ones(n, bool) if beliefs else None
         after = PolicyState(history, plan, age + 1, np.zeros(n, bool), noise, beliefs, assumed, listening)
@@ -420,6 +388,11 @@ class Policy(nn.Module, ABC):
         (b, history, obs), the command, and the labels (b, L) that are said."""
         return ()
 
+    def decide(self, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request) -> NDArray[np.int64]:
+        """(b, K) -> (b,): the class that is assumed, -1 for none; `before` (b,) is the one of the last step."""
+        found: NDArray[np.int64] = believed.argmax(1)
+        return found
+
     def expect(
         self, observations: NDArray[np.float32], held: inputs.Commanded | None, codes: Codes
     ) -> tuple[NDArray[np.float64], ...]:
@@ -440,92 +413,3 @@ class Policy(nn.Module, ABC):
         if len(state) != n:
             raise ValueError(f"the state has {len(state)} rows, the observations {n}")
         return state
-
-    def _assume(
-        self,
-        state: PolicyState,
-        observations: NDArray[np.float32],
-        held: inputs.Commanded | None,
-        labels: Any,
-        request: Request,
-    ) -> tuple[Codes | None, tuple[NDArray[np.float64], ...]]:
-        """What is assumed of each label (b, L), and the beliefs about those that are inferred."""
-        if not self.labels and labels is None:
-            return None, ()
-        codes = self.said(labels, len(observations))
-        beliefs = self.infer(state, observations, held, codes)
-        if not beliefs:
-            return codes, ()
-        inferred = unsaid(self.labels, len(codes))
-        before = inferred
-        if state.assumed is not None and state.listening is not None:
-            before = np.where(state.listening[:, None], state.assumed, inferred)
-        decided = [self.decide(believed, before[:, i].astype(np.int64), request) for i, believed in enumerate(beliefs)]
-        inferred[:, : len(decided)] = np.stack(decided, 1)
-        return np.where(is_said(self.labels, codes), codes, inferred), beliefs
-
-    def decide(self, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request) -> NDArray[np.int64]:
-        """(b, K) -> (b,): the class that is assumed, -1 for none; `before` (b,) is the one of the last step."""
-        found: NDArray[np.int64] = believed.argmax(1)
-        return found
-
-    def _ahead(self, state: PolicyState, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """(b, horizon, act): the planned steps from the present one on, NaN beyond those that are carried out."""
-        plan, age = state.plan[rows], state.age[rows]
-        steps = age[:, None] + np.arange(self.settings.horizon)
-        ahead = plan[np.arange(len(plan))[:, None], np.minimum(steps, self.settings.horizon - 1)]
-        return np.where((steps < self.settings.execute)[..., None], ahead, np.nan).astype(np.float32)
-
-    def _plan(
-        self,
-        observations: NDArray[np.float32],
-        held: inputs.Commanded | None,
-        request: Request,
-        assumed: Codes | None = None,
-    ) -> NDArray[Any]:
-        """(b, history, obs) -> (b, horizon, act), targets as `Variables.targets` returns them."""
-        device, n = self.device, len(observations)
-        with torch.inference_mode():
-            seen = torch.from_numpy(observations).to(device)
-            context, present = self.normalizer.observations(seen).flatten(1), seen[:, -1]
-            if assumed is not None:
-                context = self.with_inputs(context, torch.from_numpy(assumed).to(device))
-            values, given = self._evidence(held, n, assumed)
-            plan = self.plan(context, values, given, request, *self._frame(present))
-            targets = self.variables.decode(plan.float(), present)
-        return targets.cpu().numpy()
-
-    def _evidence(self, held: inputs.Commanded | None, n: int, assumed: Codes | None = None) -> tuple[Tensor, Tensor]:
-        """Normalised values (n, variables) of what is commanded and assumed, and where (n, variables)."""
-        variables, device = self.variables, self.device
-        seen = np.zeros((n, len(variables)), bool)
-        evidence = np.zeros((n, len(variables)), np.float32)
-        if held is not None:
-            first = slice(0, self.action_dim)
-            mean, std = (part[first].cpu().numpy() for part in (variables.mean, variables.std))
-            seen[:, first] = held.mask
-            np.copyto(evidence[:, first], (held.command - mean) / std, where=held.mask, casting="unsafe")
-        if variables.labels and assumed is not None:
-            seen[:, variables.chunk :] = is_said(self.labels, assumed)
-            told = label_values(self.labels, torch.from_numpy(assumed).to(device), self.normalizer)
-            evidence[:, variables.chunk :] = told.cpu().numpy()
-        return torch.from_numpy(evidence).to(device), torch.from_numpy(seen).to(device)
-
-    def _merge(self, filled: NDArray[Any], held: inputs.Commanded | None) -> NDArray[Any]:
-        space = self.spaces.action
-        filled = np.clip(filled.astype(space.dtype, copy=False), space.low, space.high)
-        return filled if held is None else np.where(held.mask, held.command, filled)
-
-    def _remember(self, state: PolicyState, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        if self.settings.history == 1:
-            return observations[:, None]
-        moved = np.concatenate([state.history[:, 1:], observations[:, None]], axis=1)
-        return np.where(state.fresh[:, None, None], observations[:, None], moved)
-
-    def _previous(self, state: PolicyState, observations: NDArray[np.float32]) -> Tensor | None:
-        if state.fresh.all():
-            return None
-        last = state.plan[np.arange(len(state)), np.maximum(state.age - 1, 0)]
-        last = np.where(state.fresh[:, None], np.nan, self.variables.actions(observations, last)).astype(np.float32)
-        mean, std = (part[: self.action_dim] for part in (self.variables.mean, self.variables.std))
-        return (torch.from_numpy(last).to(self.device) - mean) / std

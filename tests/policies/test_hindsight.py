@@ -11,7 +11,7 @@ from gymnasium import spaces
 from mac_policy.common.labels import Ahead, Label
 from mac_policy.common.statistics import mean_over_seeds
 from mac_policy.demonstrations import Demonstrations, Episode
-from mac_policy.policies import intent
+from mac_policy.policies import intent, stepping
 from mac_policy.policies.checkpoint import load_policy, save_policy
 from mac_policy.policies.data import codes_of
 from mac_policy.policies.fit import train
@@ -140,8 +140,8 @@ def test_what_is_expected_are_the_moments_of_the_density():
     found = policy.belief(seen, action, mask, labels={"y": 2.05, "side": "left"})
     assert found["y"].tolist() == pytest.approx([2.05, 0.0])
     observations = torch.from_numpy(seen[None].astype(np.float32))
-    values, known = policy._evidence(
-        intent.inputs.Commanded(action[None], mask[None]), 1, policy.said({"y": 2.05, "side": "left"}, 1)
+    values, known = stepping.evidence(
+        policy, intent.inputs.Commanded(action[None], mask[None]), 1, policy.said({"y": 2.05, "side": "left"}, 1)
     )
     points = torch.linspace(-60, 60, 24001)
     x = values.repeat(len(points), 1)
@@ -208,7 +208,7 @@ def test_a_class_is_inferred_given_the_place_that_is_said():
     seen, action = np.full((1, OBSERVATION), 2.2), np.array([[0.2, 0.1, 0.4]])
     with torch.no_grad():
         found = policy.belief(seen, labels={"x": 2.3})["task"][0]
-        values, known = policy._evidence(None, 1, policy.said({"x": 2.3}, 1))
+        values, known = stepping.evidence(policy, None, 1, policy.said({"x": 2.3}, 1))
         logs = []
         for code in range(3):
             x = values.clone()

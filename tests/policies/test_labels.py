@@ -8,7 +8,7 @@ from gymnasium import spaces
 from mac_policy.common.labels import Label
 from mac_policy.core.training_draws import TrainingMasks, TrainingQueries, uniform_over
 from mac_policy.demonstrations import Demonstrations, Episode
-from mac_policy.policies import intent
+from mac_policy.policies import intent, stepping
 from mac_policy.policies.checkpoint import load_policy, save_policy
 from mac_policy.policies.data import TrainingData
 from mac_policy.policies.fit import train
@@ -66,7 +66,7 @@ def test_what_is_heard_equals_one_density_after_another(kind, settings):
     action = random.uniform(0.0, 0.5, (4, ACTION)).astype(np.float32)
     mask = np.array([[0, 0, 0], [1, 0, 1], [1, 1, 1], [0, 1, 0]], bool)
     said = np.array([[-1, -1], [-1, 1], [2, 0], [0, -1]])  # of the label itself, too: that counts for nothing
-    values, known = policy._evidence(intent.inputs.Commanded(action, mask), 4, said)
+    values, known = stepping.evidence(policy, intent.inputs.Commanded(action, mask), 4, said)
     observations = torch.from_numpy(seen)
     context = policy.normalizer.observations(observations)
     frame = policy.variables.frame(observations)

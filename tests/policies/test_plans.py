@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mac_policy.policies import following, inputs
+from mac_policy.policies import following, inputs, stepping
 from mac_policy.policies.operator_masks import FirstStep, operator_masks
 from tests.policies.conftest import ACTION, OBSERVATION, make
 
@@ -167,7 +167,7 @@ def test_the_quick_form_reads_the_honest_network():
         parameter.data = 0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
     policy.honest_ready.fill_(1.0)
     values, held = command(1)
-    x, commanded = policy._evidence(inputs.commanded(values, held, 1, policy.spaces.action), 1)
+    x, commanded = stepping.evidence(policy, inputs.commanded(values, held, 1, policy.spaces.action), 1)
     planned = torch.arange(len(policy.variables))[None] >= ACTION
     context = policy.normalizer.observations(torch.from_numpy(seen(1)))
     with torch.inference_mode():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mac_policy.core.heads.continuous import MixtureConditional
+from mac_policy.policies import stepping
 from mac_policy.policies.decoding import transport
 from tests.policies.conftest import ACTION, OBSERVATION, make
 
@@ -92,9 +93,11 @@ def test_what_is_commanded_is_what_was_done_last_for_stickiness():
     policy = make("mac", decode="best", stickiness=1.0, horizon=2, execute=2)
     seen, held = walk(1, 2)[0], np.array([[True, False, False], [False, False, False]])
     action, state = policy.step(seen, None, np.full(ACTION, 0.4), held, generator=torch.Generator().manual_seed(0))
-    previous = policy.variables.decode(policy._previous(state, seen).repeat(1, 2), torch.from_numpy(seen))[:, 0]
+    previous = policy.variables.decode(stepping.previous(policy, state, seen).repeat(1, 2), torch.from_numpy(seen))[
+        :, 0
+    ]
     np.testing.assert_allclose(previous.numpy(), action, atol=1e-6)
-    after = policy._previous(state.reset(np.array([True, False])), seen)
+    after = stepping.previous(policy, state.reset(np.array([True, False])), seen)
     assert after.isnan().all(1).tolist() == [True, False]
 
 
