@@ -37,12 +37,24 @@ WHAT = ("right", "right by mid-stroke", "log-likelihood", "ECE", "worst bin")
 
 
 def held_out(folder: Path, demos: Demonstrations) -> Demonstrations:
-    """The episodes that a run validated on."""
-    training = read_config(folder)["training"]
+    """The episodes that a run validated on, without those that its rule was fitted to."""
+    config = read_config(folder)
+    if (trained_on := config["dataset"].get("sha256")) != demos.source.sha256:
+        raise ValueError(
+            f"{folder} was trained on other demonstrations ({config['dataset'].get('episodes')} episodes, sha256 "
+            f"{trained_on}) than these {len(demos)}: give --episodes and --source as in its training"
+        )
+    training = config["training"]
     share = training["training"]["validation"]
     if not share:
         raise ValueError(f"{folder} held no episodes out: train with training.validation above 0")
-    return demos.split(1 - share, training["seed"])[1]
+    found = demos.split(1 - share, training["seed"])[1]
+    if len(found) <= intent.EPISODES:
+        raise ValueError(
+            f"{folder} held {len(found)} episodes out, and the rule of its belief was fitted to the first "
+            f"{intent.EPISODES}: train with more demonstrations, or with a larger training.validation"
+        )
+    return found.select(range(intent.EPISODES, len(found)))
 
 
 def second_half(truth: NDArray[np.int64]) -> NDArray[np.bool_]:

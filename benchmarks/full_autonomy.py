@@ -34,6 +34,7 @@ from mac_policy.evaluation.report.tables import Grid, interval, reward_table, ta
 from mac_policy.evaluation.rollout import Results, Rollout, roll_out
 from mac_policy.evaluation.teams import Team
 from mac_policy.policies.checkpoint import SavedPolicy, read_config
+from mac_policy.policies.registry import POLICIES
 from mac_policy.tasks import TASKS, Task
 
 
@@ -81,6 +82,7 @@ def plan(options: argparse.Namespace) -> list[Job]:
     for key in variants(options)[0]:
         check_choice("setting of these policies", key, sorted(known))
     for folder, config in configs.items():
+        check_untold(folder, config)
         name, seed = run_name(folder)
         for variant in variants(options):
             usable = {key: value for key, value in variant.items() if key in config["settings"]}
@@ -95,6 +97,16 @@ def plan(options: argparse.Namespace) -> list[Job]:
                 jobs.append(job)
     check_seeds(jobs)
     return jobs
+
+
+def check_untold(folder: Path, config: dict[str, Any]) -> None:
+    """ValueError for a policy that does nothing unless it is told its labels."""
+    is_told = POLICIES.find(config["policy"]).labels_as == "inputs" and config["settings"].get("labels", True)
+    if is_told and config["spaces"].get("labels"):
+        raise ValueError(
+            f"{folder} has to be told its labels, and nobody tells a policy alone: leave it out, or roll it out by "
+            "scripts/shared_autonomy.py as an arm that ends in -told"
+        )
 
 
 def find_folders(given: list[str]) -> list[Path]:
@@ -185,6 +197,9 @@ def show(record: dict[str, Any]) -> None:
     grids: list[Grid] = [reward_table(record["arms"]), task_table(record["arms"])]
     for grid in grids:
         console.print(grid.rich())
+    for arm, found in record["arms"].items():
+        if found["fallback_steps"]:
+            console.print(f"{arm}: stood still in {found['fallback_steps']} of {found['steps']} steps", soft_wrap=True)
     for name, gap in record["paired"].items():
         console.print(f"{name}: {gap['mean']:+.2f} ({interval(gap['ci95'], '+')})", soft_wrap=True)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import envs  # noqa: F401  (registers the tasks)
-from benchmarks.options import parsed, run
+from benchmarks.options import parsed, run, whole
 from mac_policy import Policy, load_policy
 from mac_policy.common.labels import numbers
 from mac_policy.common.provenance import run_record, write_json
@@ -90,7 +90,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--task", default="kitchen-intent")
     parser.add_argument("--say", action="append", required=True, metavar="NAME=NUMBER,...", help="a place to be told")
     parser.add_argument("--goal", default="kettle", help="whose completion is counted")
-    parser.add_argument("--episodes", type=int, default=30)
+    parser.add_argument("--episodes", type=whole(1), default=30)
     parser.add_argument("--seed", type=int, default=10_000, help="of the first episode [10000]")
     parser.add_argument("--out", type=Path, default=Path("runs/pointing"))
     return parsed(parser)

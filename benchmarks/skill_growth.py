@@ -96,7 +96,10 @@ def reward(options: argparse.Namespace, setting: Setting) -> dict[str, Mean]:
     compared = plan(task, make_kind(task.experiment.operator), options.dims, settings, options.out)
     (teams,) = compared.teams.values()
     found = roll_out(compared.rollout, teams, EpisodeStore(options.out / setting.folder), workers=options.workers)
-    return {arm: mean_over_seeds([rewards_of(each) for each in seeds.values()]) for arm, seeds in found.items()}
+    return {
+        arm: mean_over_seeds([rewards_of(each) for each in seeds.values()], shared_rows=True)
+        for arm, seeds in found.items()
+    }
 
 
 def main() -> None:

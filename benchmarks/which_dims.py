@@ -46,7 +46,7 @@ def reward(options: argparse.Namespace, dims: Sequence[int], seed: int) -> Mean:
     compared = plan(task, make_kind(task.experiment.operator), list(dims), settings, options.out)
     (teams,) = compared.teams.values()
     found = roll_out(compared.rollout, teams, EpisodeStore(options.out), workers=options.workers)
-    return mean_over_seeds([rewards_of(episodes) for episodes in found[options.arm].values()])
+    return mean_over_seeds([rewards_of(episodes) for episodes in found[options.arm].values()], shared_rows=True)
 
 
 def pairs(options: argparse.Namespace, count: int) -> NDArray[np.float64]:
@@ -105,6 +105,8 @@ def main() -> None:
     if task.action_space is None:
         raise ValueError(f"task={task.name} does not say what its action space is")
     count = task.action_space.shape[0]
+    if options.greedy > count:
+        raise ValueError(f"--greedy {options.greedy} is more than the {count} dims of task={task.name}")
     matrix = None if options.no_pairs else pairs(options, count)
     best = [(dims, reward(options, dims, options.fresh_seed)) for dims in greedy(options, count)]
     title = f"{task.name}: which dims should be held? {options.arm}"

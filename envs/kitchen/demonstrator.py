@@ -127,7 +127,8 @@ class CooperativeExpert(ScriptedExpert):
         if self._stroke is not None and self._stroke.stage is Stage.TRAVEL and self._pursued is not None:
             left = self._able([task for task in self._left() if task != self._pursued])
             away = distances_to(simulator.data, [self._pursued, *left])
-            if any(away[task] < away[self._pursued] - FOLLOWED for task in self._reachable(left)):
+            others = [task for task in self._reachable([self._pursued, *left]) if task != self._pursued]
+            if any(away[task] < away[self._pursued] - FOLLOWED for task in others):
                 self._tries[self._pursued] -= 1  # an attempt that was not made
                 self._plan(simulator)
         return super().act(observation, simulator)

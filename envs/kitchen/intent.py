@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.kitchen.goals import CANONICAL_ORDER, HINGE_CABINET, SLIDE_CABINET, goal_tasks, slide_before_hinge
-from mac_policy.common.checks import check_count, check_list
+from mac_policy.common.checks import check_choice, check_count, check_list
 from mac_policy.common.labels import Label
 
 INTENT = "kitchen-intent"
@@ -25,6 +25,8 @@ def check_intent(intent: Sequence[str]) -> tuple[str, ...]:
         raise ValueError(
             f"task.intent is empty: name one or more of {', '.join(CANONICAL_ORDER)}, or null to draw them"
         )
+    for name in wanted:
+        check_choice("kitchen task", name, CANONICAL_ORDER)
     if repeated := [name for name in dict.fromkeys(wanted) if wanted.count(name) > 1]:
         raise ValueError(f"task.intent={wanted} names {', '.join(map(repr, repeated))} twice: name each task once")
     return goal_tasks(wanted)

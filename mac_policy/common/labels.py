@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 UNSAID = -1
 """The code of a category that nobody has said; no class. That of a label of real values is NaN."""
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number that a label of real values may be."""
 Codes: TypeAlias = NDArray[Any]
 """(B, L) int64, or float32 where some labels have real values."""
 A = TypeVar("A", "Tensor", NDArray[Any])
@@ -89,7 +91,7 @@ class Ahead:
         if said is None:
             return math.nan
         said = _plain(said)
-        if not is_number(said) or math.isinf(said):
+        if not is_number(said) or abs(said) > LARGEST:
             raise ValueError(f"label {self.name!r} must be a finite number, or None where it is not said, got {said!r}")
         return float(said)
 
@@ -179,9 +181,9 @@ def label_codes(labels: Sequence[AnyLabel], said: Any, rows: int) -> Codes:
         raise ValueError(
             f"labels must be a mapping from names to what is said, or {what} ({rows}, {len(labels)}), got {said!r}"
         )
-    codes[:] = found
     for column, label in enumerate(labels):
-        _check_column(label, codes[:, column])
+        _check_column(label, np.broadcast_to(found, codes.shape)[:, column])
+    codes[:] = found
     return codes
 
 

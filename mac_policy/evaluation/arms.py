@@ -59,8 +59,9 @@ def parse_arm(name: str, known: Collection[str] = ()) -> ArmName:
         return ArmName(name, None, True, True)
     shared, told = name.startswith(OPERATOR), name.endswith(TOLD)
     run = name.removeprefix(OPERATOR).removesuffix(BLIND)
+    blind_and_told = name.endswith(BLIND) and run.endswith(TOLD)
     run = run.removesuffix(TOLD) if run not in known else run
-    if not run or (name.endswith(BLIND) and not shared):
+    if not run or blind_and_told or (name.endswith(BLIND) and not shared):
         raise ValueError(
             f"unknown arm {name!r}; allowed are operator+<policy>, operator+<policy>-blind, operator+<policy>-told, "
             "<policy>, <policy>-told, zeros, operator"

@@ -146,8 +146,9 @@ def plan(
             f"task={task.name} has no environment here: put an ActionFilter around yours, as the README shows"
         )
     operators: dict[str, OperatorChoice] = {}
-    for entry in [NONE] if operator.says_only else specifications(operator_dims):
-        dims = OperatorDims.parse(entry, space.shape[0], task.actions.names)
+    names = task.actions.names
+    for entry in [NONE] if operator.says_only else specifications(operator_dims, names):
+        dims = OperatorDims.parse(entry, space.shape[0], names)
         if str(dims) in operators:
             raise ValueError(f"operator_dims = {operator_dims} contains {dims} twice")
         operators[str(dims)] = OperatorChoice(operator, dims, task=task)
@@ -162,9 +163,11 @@ def plan(
     return Comparison(task, settings, arms, operators, teams, rollout, folder)
 
 
-def specifications(operator_dims: Any) -> list[Any]:
-    """The specifications of dims in a list of several, or the only one; a list of numbers is one."""
-    several = isinstance(operator_dims, (list, tuple)) and any(not isinstance(entry, int) for entry in operator_dims)
+def specifications(operator_dims: Any, names: Sequence[str] = ()) -> list[Any]:
+    """The specifications of dims in a list of several, or the only one; a list of numbers and names of dims is one."""
+    several = isinstance(operator_dims, (list, tuple)) and any(
+        not isinstance(entry, int) and entry not in names for entry in operator_dims
+    )
     return list(operator_dims) if several else [operator_dims]
 
 

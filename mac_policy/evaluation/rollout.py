@@ -29,7 +29,7 @@ from mac_policy.evaluation.teams import Team
 from mac_policy.tasks.task import EnvironmentFactory
 
 DECIDE_THE_NUMBERS = ("torch", "numpy", "mujoco", "gymnasium_robotics")
-CODE = ("core", "policies", "operators", "filter", "evaluation.group", "evaluation.teams")
+CODE = ("common.labels", "core", "policies", "operators", "filter", "evaluation.group", "evaluation.teams")
 """Modules and packages whose code decides the numbers."""
 
 

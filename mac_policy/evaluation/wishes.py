@@ -43,9 +43,11 @@ def effort(record: EpisodeRecord) -> float:
 
 
 def belief_right(record: EpisodeRecord) -> float | None:
-    """The share of the steps in which the policy assumed what the operator wanted; None where one says nothing."""
-    pairs = [(w, a) for w, a in zip(record.wished, record.assumed, strict=False) if w >= 0 and a >= 0]
-    return float(np.mean([wish == assumed for wish, assumed in pairs])) if pairs else None
+    """The share of the steps with a wish in which the policy assumed it; None without wishes, and for a policy that
+    never assumes anything."""
+    pairs = [(w, a) for w, a in zip(record.wished, record.assumed, strict=False) if w >= 0]
+    assumes = any(a >= 0 for a in record.assumed)
+    return float(np.mean([wish == assumed for wish, assumed in pairs])) if pairs and assumes else None
 
 
 def belief_followed_after(record: EpisodeRecord) -> int | None:
@@ -68,7 +70,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def summarise_wishes(seeds: Sequence[Sequence[EpisodeRecord]]) -> dict[str, Any]:
-    """Of each measure the mean, its standard error and interval over training seeds; {} without an intent.
+    """Of each measure the mean, its standard error and interval over training seeds and episodes; {} without an intent.
 
     Where the intent changes: `followed`, the share of the episodes with a change in which the robot followed it, and
     `followed_after_median` steps; `belief_followed` and `belief_followed_after_median` of what the policy assumed.
@@ -79,7 +81,8 @@ def summarise_wishes(seeds: Sequence[Sequence[EpisodeRecord]]) -> dict[str, Any]
         return {}
     found: dict[str, Any] = {}
     for name, measure in MEASURES.items():
-        mean = mean_over_seeds([np.array([measure(record) for record in of_seed], float) for of_seed in seeds])
+        values = [np.array([measure(record) for record in of_seed], float) for of_seed in seeds]
+        mean = mean_over_seeds(values, shared_rows=True)
         found |= {f"{name}_mean": mean.mean, f"{name}_se": mean.se, f"{name}_ci95": mean.ci95}
     shares = [[s for record in of_seed if (s := belief_right(record)) is not None] for of_seed in seeds]
     if all(shares):

@@ -92,10 +92,11 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         labels, rest = self.completion.said_at_reset(options)  # before the environment is reset
+        self.completion.abandon(np.array([not self._ended]))
+        self._ended = True
         observation, info = self.env.reset(seed=seed, options=rest)
         if seed is not None:
             self.completion.filler.seed(seed)
-        self.completion.forget(np.array([not self._ended]))
         self._ended = False
         self.completion.begin(np.ones(1, bool), labels)
         self.completion.observe(observation)

@@ -85,8 +85,12 @@ class Completion:
         """What a person says of some labels from now on, {name: class or number, or one for each row}; None takes one
         back. ValueError for what is no class, and for a number outside the demonstrated range."""
         codes = self.filler.policy.said(labels, self.filler.batch)
-        named = np.array([label.name in labels for label in self.filler.policy.labels], bool)
-        self._said = np.where(named, codes, self._said)
+        self._said = np.where(self._named(labels), codes, self._said)
+
+    def _named(self, labels: Any) -> NDArray[np.bool_]:
+        """(L,): which labels are mentioned; codes mention all."""
+        known = self.filler.policy.labels
+        return np.array([not isinstance(labels, Mapping) or label.name in labels for label in known], bool)
 
     def said_at_reset(self, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any] | None]:
         """The checked labels of the options of `reset`, and the options that are the environment's. Without labels of
@@ -100,13 +104,20 @@ class Completion:
         """What was said ends with the episodes of the rows (B,) that are true."""
         self._said = np.where(rows[:, None], unsaid(self.filler.policy.labels, len(rows)), self._said)
 
+    def abandon(self, rows: NDArray[np.bool_]) -> None:
+        """The episodes of the rows (B,) that are true end without a last step, and what was observed counts no more:
+        the environment may raise while it is reset."""
+        self.forget(rows)
+        if self._observations is not None:
+            self._observations = self._unseen
+
     def begin(self, rows: NDArray[np.bool_], labels: Any = None) -> None:
         """Begin new episodes in the rows (B,) that are true, with what is said of the labels; None: what was said since
         the last episode."""
         if rows.any():
             if labels is not None:
                 codes = self.filler.policy.said(labels, self.filler.batch)
-                self._said = np.where(rows[:, None], codes, self._said)
+                self._said = np.where(rows[:, None] & self._named(labels), codes, self._said)
             self.filler.reset(rows)
             self._fallback[rows] = self._invalid[rows] = 0
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 class HandOver:
     """Limits the filled-in dims of a row after its mask changed: each moves at most `max_change` per step from the
-    previous action until it has caught up with the policy. Commands are never limited."""
+    previous action until it has caught up with the policy. Neither commands nor standing still are limited."""
 
     def __init__(self, max_change: ArrayLike, batch: int, action_dim: int) -> None:
         """max_change: one number or (n,), in units of the action."""
@@ -30,11 +30,11 @@ class HandOver:
     def __call__(
         self, wanted: NDArray[Any], last: NDArray[Any], mask: NDArray[np.bool_], fallback: NDArray[np.bool_]
     ) -> NDArray[Any]:
-        """(B, n) wanted and last actions; rows in fallback (B,) repeat their last action and catch up later."""
+        """(B, n) wanted and last actions; rows in fallback (B,) stand still at once and catch up later."""
         changed = ~self._fresh & (mask != self._mask).any(1, keepdims=True)
         behind = self._behind | changed  # commands are put in afterwards
         self._mask, self._fresh = mask, np.zeros_like(self._fresh)
         limit = self.limit.astype(wanted.dtype)
         moved = np.clip(wanted, last - limit, last + limit)
         self._behind = behind & ~((moved == wanted) & ~fallback[:, None])
-        return np.where(behind, moved, wanted)
+        return np.where(behind & ~fallback[:, None], moved, wanted)

@@ -75,11 +75,12 @@ class VectorActionFilter(VectorWrapper):
     ) -> tuple[Any, dict[str, Any]]:
         rows = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)
         labels, rest = self.completion.said_at_reset(options)  # before the environments are reset
+        self.completion.abandon(rows & ~self._ended)
+        self._ended = self._ended | rows
         observations, info = self.env.reset(seed=seed, options=rest)  # type: ignore[arg-type]
         first = seed[0] if isinstance(seed, (list, tuple)) else seed
         if first is not None:
             self.completion.filler.seed(first)
-        self.completion.forget(rows & ~self._ended)
         self.completion.begin(rows, labels)
         self._ended = self._ended & ~rows
         self.completion.observe(observations)

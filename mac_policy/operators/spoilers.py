@@ -125,6 +125,8 @@ class Spoiler(Manners):
     def whole(self) -> OperatorKind:
         """The kind that `inner` is or names."""
         if not isinstance(self.inner, str):
+            if given := [name for name, value in self.manners.items() if value != getattr(self.inner, name, value)]:
+                raise ValueError(f"{', '.join(given)}: give the manners to the operator that is passed as inner")
             return self.inner
         if (self.inner not in OPERATORS and ":" not in self.inner) or issubclass(OPERATORS.find(self.inner), Spoiler):
             check_choice("inner operator", self.inner, [k for k, v in OPERATORS.items() if not issubclass(v, Spoiler)])

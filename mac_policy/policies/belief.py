@@ -126,7 +126,8 @@ def _update(
     moved = (1 - change) * before + change * prior
     with np.errstate(divide="ignore"):
         logs = np.log(np.where(prior > IMPOSSIBLE, moved, 0.0))
-    logs = np.where(np.isfinite(logs).any(-1, keepdims=True), logs, np.log(np.maximum(prior, 1e-12)))
+        possible = np.log(np.where(prior > IMPOSSIBLE, prior, 0.0))
+    logs = np.where(np.isfinite(logs).any(-1, keepdims=True), logs, possible)
     return _normalised(logs + tempering * heard.command)
 
 

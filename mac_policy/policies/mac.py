@@ -349,9 +349,10 @@ class MAC(Policy):
     def begin(self, network: TrunkQuery, context: Tensor) -> quick_trunk.Query:
         """A reader of one row that has seen nothing but its context. A decision asks for it several times, for what the
         person wants, for the plan and for the action: the context is read once, and forgotten with the decision."""
-        if self.begun is None or not self.begun.reads(network, context):
-            self.begun = self._first(network, context)
-        return self.begun.again()
+        begun = self.begun
+        if begun is None or not begun.reads(network, context):
+            begun = self.begun = self._first(network, context)
+        return begun.again()
 
     def _first(self, network: TrunkQuery, context: Tensor) -> quick_trunk.Query:
         return quick_trunk.Query(network, context, self.categories)

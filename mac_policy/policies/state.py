@@ -48,8 +48,8 @@ class PolicyState:
         return replace(self, fresh=self.fresh | rows, listening=listening)
 
     def without_step(self, rows: NDArray[np.bool_], before: PolicyState) -> PolicyState:
-        """The state in which the last step did not happen in these rows (B,): history and plan begin anew, beliefs are
-        those of the state `before` it."""
+        """The state in which the last step did not happen in these rows (B,): history and plan begin anew, beliefs
+        and what is assumed are those of the state `before` it."""
         state = replace(self, fresh=self.fresh | rows)
         if self.listening is None:
             return state
@@ -57,7 +57,11 @@ class PolicyState:
             return replace(state, listening=self.listening & ~rows)
         pairs = zip(self.beliefs, before.beliefs, strict=True)
         beliefs = tuple(np.where(rows[:, None], old, new) for new, old in pairs)
-        return replace(state, beliefs=beliefs, listening=np.where(rows, before.listening, self.listening))
+        assumed = self.assumed
+        if assumed is not None and before.assumed is not None:
+            assumed = np.where(rows[:, None], before.assumed, assumed)
+        listening = np.where(rows, before.listening, self.listening)
+        return replace(state, beliefs=beliefs, assumed=assumed, listening=listening)
 
     def carried_out(self, actions: NDArray[np.floating]) -> PolicyState:
         """The state after these steps (B, act) were carried out in place of the planned ones."""

@@ -41,6 +41,7 @@ def test_what_is_said_of_two_rows(said, codes):
         (np.array([0.0, 1.0]), "integers"),
         (np.zeros((3, 2), int), "integers"),
         ("kettle", "mapping"),
+        (np.array([2**64 - 1, 0], np.uint64), r"0\.\.2"),
     ],
 )
 def test_wrong_labels_are_named(said, message):

@@ -49,6 +49,22 @@ def test_seeds_that_rarely_fail_break_every_interval_of_a_few_seeds(shape, measu
     assert coverage(one_seed_in_seven_fails, *shape) == pytest.approx(measured, abs=0.03)
 
 
+def test_arms_in_the_same_episodes_are_covered_also_beside_one_that_nothing_trains():
+    """All training seeds run in the same episodes, hard or easy for all; the other arm ran once in each."""
+    rng, trained, missed = np.random.default_rng(0), [], []
+    for _ in range(TRIALS):
+        hard = 0.5 * rng.normal(size=30)
+        first = hard + 0.1 * rng.normal(size=(5, 1)) + 0.3 * rng.normal(size=(5, 30))
+        gaps = first - 0.7 * hard - 0.4 * rng.normal(size=30)
+        for found, values in ((trained, first), (missed, gaps)):
+            both = [mean_over_seeds(list(values), shared_rows=shared).ci95 for shared in (True, False)]
+            found.append([low <= 0 <= high for low, high in both])
+    for found in (trained, missed):
+        shared, seeds_alone = np.mean(found, 0)
+        assert 0.93 < shared < 0.985
+        assert seeds_alone < 0.9  # an interval over training seeds is one for these episodes
+
+
 def test_paired_differences_of_five_splits_are_covered():
     rng = np.random.default_rng(0)
     splits = rng.normal(size=(TRIALS, 5, 1))  # a split is hard or easy for both

@@ -81,6 +81,7 @@ def test_runs_under_another_name_take_their_place(runs):
         (["operator+mca"], "unknown policy in arms 'mca'.*did you mean 'mac'"),
         (["mac-blind"], r"unknown arm 'mac-blind'; allowed are operator\+<policy>"),
         (["operator+"], r"unknown arm 'operator\+'"),
+        (["operator+mac-told-blind"], r"unknown arm 'operator\+mac-told-blind'"),
         ([3], "unknown policy in arms '3'"),
         (["mac", "mac"], "one or more different names"),
         ([], "one or more different names"),

@@ -5,6 +5,7 @@ import itertools
 import imageio.v3 as iio
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from mac_policy.evaluation.episode_store import EpisodeStore
 from mac_policy.evaluation.measurement import first_dims
@@ -56,10 +57,13 @@ def test_measures_are_means_over_training_seeds(seeds):
     for name, measure in slow.items():
         means = [sum(map(measure, episodes)) / 6 for episodes in seeds.values()]
         mean = sum(means) / 5
-        error = (sum((m - mean) ** 2 for m in means) / 4 / 5) ** 0.5
+        of_episodes = [sum(measure(episodes[i]) for episodes in seeds.values()) / 5 for i in range(6)]
+        parts = [(sum((m - mean) ** 2 for m in each) / (len(each) - 1) / len(each)) for each in (means, of_episodes)]
+        error, freedom = sum(parts) ** 0.5, sum(parts) ** 2 / (parts[0] ** 2 / 4 + parts[1] ** 2 / 5)
+        half = float(stdtrit(freedom, 0.975)) * error
         assert found[f"{name}_mean"] == pytest.approx(mean)
         assert found[f"{name}_se"] == pytest.approx(error)
-        assert found[f"{name}_ci95"] == pytest.approx([mean - 2.776445 * error, mean + 2.776445 * error])
+        assert found[f"{name}_ci95"] == pytest.approx([mean - half, mean + half])
     assert "followed" not in found
     assert "belief_right_mean" not in found
 
@@ -74,6 +78,8 @@ def test_the_belief_is_compared_with_the_wish_step_by_step():
     assert belief_followed_after(one) == 2  # at the fifth step, two after the change
     assert belief_followed_after(record(intent=INTENT, wished=(0, 1), assumed=(0, 0), changed_at=1)) is None
     assert belief_right(record(intent=INTENT, wished=(0, 1))) is None
+    assert belief_right(record(intent=INTENT, wished=(0, 1), assumed=(-1, -1))) is None
+    assert belief_right(record(intent=INTENT, wished=(0, 1, 1), assumed=(0, -1, 1))) == 2 / 3  # nothing is not right
 
 
 def test_what_never_followed_counts_as_longest(seeds):

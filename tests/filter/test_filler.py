@@ -351,6 +351,17 @@ def test_a_hand_over_goes_on_after_steps_in_fallback():
     np.testing.assert_allclose([fill(filler).actions[0, 0] for _ in range(2)], [0.1, 0.2], atol=1e-6)
 
 
+def test_standing_still_is_not_limited_by_a_hand_over():
+    policy = standing("delta", 1.0, 1.0, ValueError("no")).policy
+    filler = Filler(policy, max_change=0.05)
+    fill(filler, 0.4, ALL)
+    fill(filler, 0.4, ALL)
+    with pytest.warns(RuntimeWarning, match="stands still"):
+        found = fill(filler)
+    assert found.fallback.all()
+    assert not found.actions.any()
+
+
 @pytest.mark.parametrize("max_change", [None, 100.0])
 def test_the_policy_remembers_what_was_carried_out_unless_it_is_blind(max_change):
     """A mac policy that sticks to its last action must stick to the one there really was; a blind one must not learn

@@ -210,6 +210,41 @@ def test_what_is_said_between_two_episodes_of_one_environment_counts_for_the_nex
     assert report(env, np.zeros(2, np.float32))["assumed/task"] == 0
 
 
+class Unplugged(Line):
+    """Raises while it is reset, whenever it is told to."""
+
+    broken = False
+
+    def reset(self, *, seed=None, options=None):
+        if self.broken:
+            raise ConnectionError("no answer")
+        return super().reset(seed=seed)
+
+
+def test_nothing_is_left_of_an_episode_when_the_reset_after_it_raises():
+    line = Unplugged()
+    env = ActionFilter(line, labelled())
+    env.reset(seed=0)
+    env.say(task="light")
+    action = {"action": ZEROS, "mask": NO_MASK}
+    env.step(action)
+    line.broken = True
+    with pytest.raises(ConnectionError):
+        env.reset()
+    with pytest.warns(RuntimeWarning, match="observation"):
+        found = report(env, action)
+    assert found["cause"] == "blind"
+    np.testing.assert_array_equal(env.completion._said, [[-1, -1]])
+
+
+def test_labels_of_a_reset_leave_others_that_were_said_before_it():
+    env = ActionFilter(Line(), labelled(), 2)
+    env.say(task="light", side="left")
+    env.reset(seed=0, options={"labels": {"side": "right"}})
+    found = report(env, np.zeros(2, np.float32))
+    assert (found["assumed/task"], found["assumed/side"]) == (1, 1)
+
+
 def test_rows_equal_single_environments():
     policy = labelled(horizon=3, execute=3, plans=0.5)
     vector = VectorActionFilter(SyncVectorEnv([Line] * 2), policy, deterministic=True)

@@ -6,7 +6,7 @@ import stable_baselines3 as sb3
 from gymnasium import spaces
 
 from mac_policy.operators.from_file import ReplayOperator, SB3Operator, algorithm_of
-from mac_policy.operators.registry import OPERATORS, make_operator
+from mac_policy.operators.registry import OPERATORS, make_kind, make_operator
 from mac_policy.operators.simple import PolicyOperator, ZeroOperator
 from mac_policy.operators.spoilers import DropoutOperator, LaggyOperator, NoisyOperator
 from mac_policy.policies.checkpoint import save_policy
@@ -271,6 +271,8 @@ def test_wrong_settings_are_refused_by_name(tmp_path):
         make_operator("noisy", held(1), space=SPACES.action)
     with pytest.raises(ValueError, match="unknown inner operator 'noisy'"):
         make_operator("laggy", held(1), inner="noisy")
+    with pytest.raises(ValueError, match="slow: give the manners to the operator that is passed as inner"):
+        make_kind("laggy", {"inner": make_kind("zeros"), "slow": 5})
     with pytest.raises(ValueError, match=r"p of a laggy operator must be in \[0, 1\], got 1.5"):
         LaggyOperator(ZeroOperator(held(1)), 1.5)
     with pytest.raises(ValueError, match="gives 3 action dims, operator_dims are for 9"):

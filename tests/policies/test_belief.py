@@ -32,6 +32,16 @@ def test_the_rule_against_a_slow_loop():
     np.testing.assert_allclose(belief.through(heard).sum(1), 1.0)
 
 
+def test_what_is_impossible_is_not_believed_when_all_that_is_possible_was_ruled_out():
+    belief = Belief()
+    belief.change.fill_(0.0)
+    prior = np.log(np.array([[0.6, 0.4 - 1e-7, 1e-7]]))
+    heard = Heard(prior, np.array([[-30.0, -31.0, 0.0]]))  # nobody asks for the density of what is impossible
+    found = belief.update(np.array([[0.0, 0.0, 1.0]]), heard)
+    assert found[0, 2] == 0
+    assert found.sum() == pytest.approx(1)
+
+
 def test_fit_finds_the_likeliest_choice():
     random, belief = np.random.default_rng(1), Belief()
     episodes = [(made_up(random, steps), random.integers(-1, 4, steps)) for steps in (12, 7)]

@@ -152,6 +152,17 @@ def test_stickiness_has_no_say_at_the_start_of_an_episode():
     assert (actions[0][1] != actions[1][1]).any()
 
 
+def test_a_missed_step_changes_nothing_that_was_assumed():
+    policy = make("mac", labelled=True, assume="sampled")
+    seen, rows = walk(2, 2), np.array([True, False])
+    before = policy.step(seen[0])[1]
+    after = policy.step(seen[1], before)[1]
+    missed = replace(after, assumed=(after.assumed + 1) % 2).without_step(rows, before)
+    np.testing.assert_array_equal(missed.assumed[0], before.assumed[0])
+    np.testing.assert_array_equal(missed.assumed[1], (after.assumed[1] + 1) % 2)
+    np.testing.assert_array_equal(missed.beliefs[0][0], before.beliefs[0][0])
+
+
 def test_a_row_stays_reset_when_another_one_is():
     state = make("bc").initial_state(2)
     _, state = make("bc").step(walk(1, 2)[0], state)

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from mac_policy.policies.checkpoint import save_policy
+from mac_policy.policies.registry import make_policy
 from tests.evaluation.fork_runs import save_run
 from tests.scripts.helpers import ROOT, script_environment
 from tests.training.helpers import demonstrations, quickly, small
@@ -64,6 +66,17 @@ def test_a_decode_that_is_given_holds_where_nothing_is_commanded(tmp_path, monke
         monkeypatch.setattr(sys, "argv", ["full_autonomy.py", folder, *words])
         (job,) = full_autonomy.plan(full_autonomy.parse())
         assert job.settings == expected
+
+
+def test_a_policy_that_has_to_be_told_is_refused(tmp_path, monkeypatch):
+    from benchmarks import full_autonomy
+    from tests.policies.conftest import LABELS, SMALL, SPACES
+
+    policy = make_policy("bc", SPACES._replace(labels=LABELS), SMALL["bc"])
+    save_policy(policy, tmp_path / "fork" / "bc-told-s0", dataset={"source": "scripted"})
+    monkeypatch.setattr(sys, "argv", ["full_autonomy.py", str(tmp_path / "fork")])
+    with pytest.raises(ValueError, match="bc-told-s0 has to be told its labels"):
+        full_autonomy.plan(full_autonomy.parse())
 
 
 def test_episodes_do_not_depend_on_how_many_run_together(runs):

@@ -4,7 +4,7 @@ import pytest
 
 import envs  # noqa: F401  (registers the tasks)
 from mac_policy.cli.shared_autonomy import make_plan
-from mac_policy.evaluation.comparison import slug
+from mac_policy.evaluation.comparison import slug, specifications
 from tests.evaluation.fork_runs import save_all
 from tests.scripts.helpers import composed
 
@@ -26,6 +26,14 @@ def test_every_specification_of_dims_has_a_folder_of_its_own():
     given = ["0", "[0]", "[0,2,4,8]", "[10,11]", "random-4", "random-4-step"]
     assert len({slug(dims) for dims in given}) == len(given)
     assert slug("[0,2,4,8]") == "0248"
+
+
+def test_a_list_of_names_is_one_specification():
+    names = ("joint1", "joint2", "finger")
+    assert specifications(["joint1", 2], names) == [["joint1", 2]]
+    assert specifications(["joint1", "random-4"], names) == ["joint1", "random-4"]
+    assert specifications([["joint1"], "none"], names) == [["joint1"], "none"]
+    assert specifications([0, 1], names) == [[0, 1]]
 
 
 def test_dims_that_are_asked_for_twice_are_refused(tmp_path):

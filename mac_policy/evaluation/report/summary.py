@@ -36,7 +36,7 @@ def summarise(seeds: Seeds, tasks: Sequence[str] = ()) -> dict[str, Any]:
     `tasks` come first and in this order, also those that are never done; others follow.
     """
     rewards = [rewards_of(episodes) for episodes in seeds.values()]
-    reward = mean_over_seeds(rewards)
+    reward = mean_over_seeds(rewards, shared_rows=True)  # all training seeds run in the same episodes
     episodes = [record for found in seeds.values() for record in found]
     steps = sum(record.steps for record in episodes)
     return {
@@ -92,7 +92,7 @@ def difference(first: Seeds, second: Seeds) -> dict[str, Any] | None:
     if not pairs:
         return None
     gaps = [rewards_of(a) - rewards_of(b) for a, b in pairs]
-    found = mean_over_seeds(gaps)
+    found = mean_over_seeds(gaps, shared_rows=True)
     return {
         "mean": found.mean,
         "se": found.se,

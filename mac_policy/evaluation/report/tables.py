@@ -177,9 +177,9 @@ def notes(record: Mapping[str, Any]) -> list[str]:
             "training (use training_seeds=[0,1,2,3,4])."
         )
     else:
-        others = [name for name, arm in record["arms"].items() if arm["se_over"] != SEEDS]
+        others = [name for name, arm in record["arms"].items() if not arm["se_over"].startswith(SEEDS)]
         but = f" (over episodes for {', '.join(others)}: untrained, or equal for all training seeds)" if others else ""
-        found.append(f"± and intervals are over training seeds{but}.")
+        found.append(f"± and intervals are over training seeds and the episodes that they share{but}.")
     found.append("Two arms differ if zero lies outside the 95% interval of their paired difference.")
     if record["best_alone"]:
         found.append("The best policy alone is selected on these episodes, so its mean is biased upwards.")

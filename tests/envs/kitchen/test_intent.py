@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from envs.kitchen.goals import CANONICAL_ORDER, GOALS, HINGE_CABINET, KETTLE, MICROWAVE, SLIDE_CABINET, VIEWS
-from envs.kitchen.intent import NOTHING, TASK_LABEL, changed_intent, intent_of_seed, next_tasks, present_wish
+from envs.kitchen.intent import (
+    NOTHING,
+    TASK_LABEL,
+    changed_intent,
+    check_intent,
+    intent_of_seed,
+    next_tasks,
+    present_wish,
+)
 from envs.kitchen.intent_task import IntentTask
 from mac_policy.demonstrations import Episode
 from mac_policy.tasks import TASKS
@@ -40,6 +48,7 @@ def test_an_intent_may_be_of_one_task_or_of_all(size):
         ({"intent": []}, r"task\.intent is empty: name one or more of microwave"),
         ({"intent": "kettle"}, r"task\.intent must be .*list.*got 'kettle'|task\.intent must be .*'kettle'"),
         ({"intent": [3]}, r"task\.intent\[0\] must be a text, got 3"),
+        ({"intent": [["kettle"]]}, r"task\.intent\[0\] must be a text"),
         ({"wanted": 8}, r"task\.wanted=8 is more than the kitchen's 7 tasks: give fewer"),
         ({"wanted": 0}, r"task\.wanted must be a whole number of at least 1, got 0"),
     ],
@@ -47,6 +56,11 @@ def test_an_intent_may_be_of_one_task_or_of_all(size):
 def test_intents_that_cannot_be_wanted_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         TASKS["kitchen-intent"].with_options(options)
+
+
+def test_an_intent_of_lists_is_refused_by_itself():
+    with pytest.raises(ValueError, match="unknown kitchen task"):
+        check_intent([["kettle"]])
 
 
 def test_a_stated_intent_says_how_much_can_be_wanted():
