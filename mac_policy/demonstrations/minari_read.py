@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mac_policy.common.checks import check_choice, check_count, nearest_hint
+from mac_policy.common.checks import check_choice, check_count, check_mapping, nearest_hint
 from mac_policy.common.hdf5 import open_hdf5
+from mac_policy.common.labels import UNSAID, Label
 from mac_policy.common.reading import parse_json, read_json, reading
 from mac_policy.demonstrations.checks import bound_actions
 from mac_policy.demonstrations.demonstrations import Demonstrations
@@ -21,6 +22,7 @@ from mac_policy.demonstrations.minari_store import (
     DEMONSTRATOR_KEY,
     EXECUTED_KEY,
     KIND_KEY,
+    LABELS_KEY,
     local_ids,
     local_path,
     store_root,
@@ -33,6 +35,7 @@ def read_minari(
     keys: Sequence[str] | None = None,
     select: Callable[[int], NDArray[np.int64]] | None = None,
     completions: Completions | None = None,
+    labels: Sequence[Label] = (),
     outside: str = "clip",
     name: str | None = None,
     kind: str | None = None,
@@ -42,6 +45,8 @@ def read_minari(
     keys: the entries of a Dict observation to keep (see `flat_keys`); None keeps all.
     select: from the flattened width to the columns to keep.
     completions: from an episode's observations to the goals completed, for sets that do not say.
+    labels: to read from the infos of their names, which hold the number or the name of a class for each step; -1 and ''
+        stand for a step whose class is not known (see `stored_labels`).
     outside: 'clip' or 'refuse' actions outside the data set's action space.
     kind: for sets that do not say ('human', 'scripted', ...).
 
@@ -51,7 +56,7 @@ def read_minari(
     minari_set = _open(folder)
     space = check_action_space(minari_set.action_space, str(folder))
     chosen = flat_keys(minari_set.observation_space, keys)
-    episodes = list(_episodes(minari_set, folder, chosen, select, completions))
+    episodes = list(_episodes(minari_set, folder, chosen, select, completions, labels))
     bounded, _ = bound_actions(episodes, space.low, space.high, outside=outside, name=minari_set.id)
     return Demonstrations.of(
         bounded,
@@ -59,6 +64,13 @@ def read_minari(
         kind=minari_set.storage.metadata.get(KIND_KEY, kind or "minari"),
         location=str(folder),
     )
+
+
+def stored_labels(folder: Path) -> tuple[Label, ...]:
+    """The labels that a Minari data set says its episodes have."""
+    found = read_metadata(folder).get(LABELS_KEY, {})
+    with reading(folder, "Minari data set with labels"):
+        return tuple(Label(name, classes) for name, classes in check_mapping(LABELS_KEY, found).items())
 
 
 def action_space(folder: Path) -> spaces.Box:
@@ -112,6 +124,7 @@ def _episodes(
     keys: Sequence[str],
     select: Callable[[int], NDArray[np.int64]] | None,
     completions: Completions | None,
+    labels: Sequence[Label],
 ) -> Iterator[Episode]:
     if len(minari_set) == 0:
         raise ValueError(f"{folder} holds no episodes; a data set needs at least one")
@@ -119,7 +132,7 @@ def _episodes(
         indices = minari_set.episode_indices
         metadata = minari_set.storage.get_episode_metadata(indices)
         for raw, entry in zip(minari_set.storage.get_episodes(indices), metadata, strict=True):
-            yield _episode(raw, entry, keys, select, completions)
+            yield _episode(raw, entry, keys, select, completions, labels)
 
 
 def _episode(
@@ -128,6 +141,7 @@ def _episode(
     keys: Sequence[str],
     select: Callable[[int], NDArray[np.int64]] | None,
     completions: Completions | None,
+    labels: Sequence[Label],
 ) -> Episode:
     observations = flatten(raw["observations"], keys)
     if select is not None:
@@ -143,7 +157,24 @@ def _episode(
         completed=_goals(metadata[COMPLETED_KEY]) if COMPLETED_KEY in metadata else tuple(computed),
         executed=None if executed is None else np.asarray(executed[1:], dtype=np.float32),
         seed=metadata.get("seed"),
+        labels=_codes(raw["infos"] or {}, labels, len(raw["actions"])) if labels else None,
     )
+
+
+def _codes(infos: Mapping[str, Any], labels: Sequence[Label], steps: int) -> NDArray[np.int64]:
+    """(T, L): the classes of the labels in the infos of an episode of T steps. The info of a step is the one that came
+    with it; infos of a data set have one more row, of the reset."""
+    columns = []
+    for label in labels:
+        if label.name not in infos:
+            raise ValueError(f"its infos have no label {label.name!r}, but {sorted(map(str, infos))}")
+        rows = np.asarray(infos[label.name])
+        if rows.shape not in ((steps,), (steps + 1,)):
+            raise ValueError(f"label {label.name!r} has the shape {rows.shape} in an episode of {steps} steps")
+        words = [word.decode() if isinstance(word, bytes) else word for word in rows[-steps:].tolist()]
+        columns.append([UNSAID if word == "" else label.code(word) for word in words])
+    found: NDArray[np.int64] = np.array(columns, np.int64).T
+    return found
 
 
 def _goals(text: Any) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ KIND_KEY = "source_kind"
 COMPLETED_KEY = "completed"
 EXECUTED_KEY = "executed_actions"
 DEMONSTRATOR_KEY = "demonstrator_sha256"
+LABELS_KEY = "label_classes"
 
 
 def store_root() -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,14 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
+from mac_policy.common.labels import UNSAID, Label
 from mac_policy.demonstrations.demonstrations import Demonstrations
 from mac_policy.demonstrations.episode import Episode
 from mac_policy.demonstrations.minari_store import (
     COMPLETED_KEY,
     EXECUTED_KEY,
     KIND_KEY,
+    LABELS_KEY,
     incoming,
     new_folder,
     put,
@@ -32,7 +34,10 @@ BYTES_AN_EPISODE = 20_000
 
 @dataclass(frozen=True)
 class Card:
-    """The metadata of a written data set. The code permalink is for the user to give."""
+    """The metadata of a written data set. The code permalink is for the user to give.
+
+    labels: those that the episodes have, which are stored as infos of their names
+    """
 
     description: str = ""
     algorithm: str = ""
@@ -43,6 +48,7 @@ class Card:
     env_spec: EnvSpec | None = None
     observation_space: spaces.Space[Any] | None = None
     action_space: spaces.Box | None = None
+    labels: tuple[Label, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
     def metadata(self) -> dict[str, Any]:
@@ -54,6 +60,7 @@ class Card:
             "author_email": set(self.author_email),
             "code_permalink": self.code_permalink,
             "requirements": list(self.requirements),
+            LABELS_KEY: {label.name: list(label.classes) for label in self.labels},
         }
         return {**{key: value for key, value in entries.items() if value}, **self.extra}
 
@@ -65,16 +72,31 @@ def write_minari(
 
     It is written beside its folder and moved there when complete, so that readers never find part of it.
     """
+    card = card or Card()
+    _check_labels(demonstrations, card.labels)
     target = new_folder(dataset_id, overwrite=overwrite)
     with incoming() as folder:
         try:
             _check_space(folder, demonstrations)
-            _write(demonstrations, dataset_id, card or Card(), folder / "data")
+            _write(demonstrations, dataset_id, card, folder / "data")
         except (OSError, RuntimeError) as error:
             raise OSError(f"{dataset_id} could not be written to {store_root()}: {error}") from error
         _create_namespace(dataset_id)
         put(folder, target)
     return target
+
+
+def _check_labels(demonstrations: Demonstrations, labels: Sequence[Label]) -> None:
+    """ValueError where episodes have labels that nothing names, or none that is named."""
+    for index, episode in enumerate(demonstrations.episodes):
+        found = 0 if episode.labels is None else episode.labels.shape[1]
+        if found != len(labels):
+            raise ValueError(
+                f"episode {index} has {found} labels, the card names {[label.name for label in labels]}: give "
+                "Card(labels=...) what Episode.labels holds"
+            )
+    if EXECUTED_KEY in [label.name for label in labels]:
+        raise ValueError(f"a label cannot be called {EXECUTED_KEY!r}, which is the name of another entry of infos")
 
 
 def _check_space(folder: Path, demonstrations: Demonstrations) -> None:
@@ -112,19 +134,22 @@ def _write(demonstrations: Demonstrations, dataset_id: str, card: Card, data: Pa
             **card.metadata(),
         }
     )
-    storage.update_episodes(_buffers(demonstrations.episodes))
+    storage.update_episodes(_buffers(demonstrations.episodes, card.labels))
     storage.update_episode_metadata(
         {COMPLETED_KEY: json.dumps(episode.completed)} for episode in demonstrations.episodes
     )
 
 
-def _buffers(episodes: Iterable[Episode]) -> Iterator[Any]:
+def _buffers(episodes: Iterable[Episode], labels: Sequence[Label]) -> Iterator[Any]:
     from minari.data_collector import EpisodeBuffer
 
     for index, episode in enumerate(episodes):
         infos = {}
         if episode.executed is not None:  # like every info, one row more than actions: the first belongs to the reset
             infos[EXECUTED_KEY] = np.concatenate([np.zeros_like(episode.executed[:1]), episode.executed])
+        if episode.labels is not None:
+            codes = np.concatenate([np.full_like(episode.labels[:1], UNSAID), episode.labels])
+            infos |= {label.name: codes[:, column] for column, label in enumerate(labels)}
         yield EpisodeBuffer(
             id=index,
             seed=episode.seed,

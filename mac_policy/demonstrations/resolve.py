@@ -110,6 +110,7 @@ def _read(
             keys=task.minari_keys,
             select=select,
             completions=task.completions,
+            labels=task.labels,
             outside=outside,
             kind=task.published_kind,
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice
 from mac_policy.common.digest import modules_sha256
+from mac_policy.common.labels import Label
 from mac_policy.demonstrations.episode import Completions, Episode
 from mac_policy.demonstrations.minari_write import Card
 
@@ -77,6 +78,8 @@ class TaskData:
     """A word for the conditions of the scripted demonstrations, which are stored as a set of their own."""
     completions: Completions | None = None
     """For sources that do not say which goals were completed; takes the observations of any view."""
+    labels: tuple[Label, ...] = ()
+    """To read from the infos of a Minari data set."""
 
     @property
     def scripted_id(self) -> str:

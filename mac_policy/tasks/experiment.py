@@ -46,7 +46,11 @@ class Experiment:
     ['bc', 'bc', 'mac']
     """
 
-    runs: tuple[PlannedRun, ...] = (PlannedRun("bc"), PlannedRun("bc", seed=FILLER_SEED), PlannedRun("mac"))
+    runs: tuple[PlannedRun, ...] = (
+        PlannedRun("bc", labels=False),  # nobody tells an operator what it wants
+        PlannedRun("bc", seed=FILLER_SEED, labels=False),
+        PlannedRun("mac"),
+    )
     operator: str = "bc"
     arms: tuple[str, ...] | None = None
 

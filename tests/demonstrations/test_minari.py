@@ -6,14 +6,18 @@ import warnings
 from pathlib import Path
 
 import gymnasium
+import h5py
 import minari
 import numpy as np
 import pytest
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 
+from mac_policy.common.labels import Label
 from mac_policy.demonstrations import Card, minari_write, read_minari, write_minari
+from mac_policy.demonstrations.minari_read import stored_labels
 from mac_policy.demonstrations.minari_store import local_ids, local_path
+from mac_policy.tasks import MinariTask
 from tests.demonstrations.helpers import make_demonstrations
 
 
@@ -55,6 +59,43 @@ def test_what_is_written_is_read_without_a_changed_bit(changes):
         assert read.source.kind == "scripted"
         assert read.episodes[1].completed == demos.episodes[1].completed
         assert read.episodes[1].seed == demos.episodes[1].seed
+
+
+LABELS = (Label("task", ("kettle", "light", "none")), Label("side", ("left", "right")))
+CODES = np.array([[0, 1], [0, -1], [2, 0], [-1, 0], [1, 1]])
+
+
+def test_labels_are_written_with_their_classes_and_read_by_a_task():
+    demos = make_demonstrations((5, 5), labels=CODES)
+    with pytest.raises(ValueError, match=r"episode 0 has 2 labels, the card names \[\]"):
+        write_minari(demos, "lab/labelled-v0")
+    folder = write_minari(demos, "lab/labelled-v0", Card(labels=LABELS))
+    assert stored_labels(folder) == LABELS
+    assert read_minari(folder).labels is None
+    assert read_minari(folder, labels=LABELS[1:]).labels.tolist() == [*CODES[:, 1:].tolist()] * 2
+    task = MinariTask(dataset="lab/labelled-v0")
+    assert task.labels == LABELS
+    assert task.load_demonstrations().labels.tolist() == [*CODES.tolist()] * 2
+    assert MinariTask(dataset="lab/labelled-v0", classes={}).load_demonstrations().labels is None
+
+
+def test_names_of_classes_in_the_infos_of_others_are_labels():
+    demos = make_demonstrations((5, 5))
+    folder = write_minari(demos, "lab/words-v0")
+    words = np.array([b"kettle", b"kettle", b"", b"none", b"light"])
+    with h5py.File(folder / "data" / "main_data.hdf5", "r+") as file:
+        for rows, episode in ((words, "episode_0"), (np.append(b"", words), "episode_1")):
+            file[episode].require_group("infos")["skill"] = rows
+    task = MinariTask(dataset="lab/words-v0", classes={"skill": ["kettle", "light", "none"]})
+    assert task.load_demonstrations().labels[:, 0].tolist() == [0, 0, -1, 2, 1] * 2
+    for classes, message in (
+        ({"skill": ["kettle", "light"]}, "words-v0.*unknown class of label 'skill' 'none'"),
+        ({"skil": ["kettle", "light"]}, r"words-v0.*infos have no label 'skil', but \['skill'\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MinariTask(dataset="lab/words-v0", classes=classes).load_demonstrations()
+    with pytest.raises(ValueError, match="needs two or more different class names"):
+        MinariTask(dataset="lab/words-v0", classes={"skill": ["kettle"]})
 
 
 def test_what_is_written_is_a_minari_data_set_for_others():
@@ -164,8 +205,8 @@ def test_an_existing_data_set_is_replaced_only_when_asked():
 def test_a_write_that_fails_leaves_what_was_there(store, monkeypatch):
     write_minari(make_demonstrations((2,)), "lab/made-up-v0")
 
-    def half(episodes):
-        yield next(real(episodes))
+    def half(episodes, labels):
+        yield next(real(episodes, labels))
         raise OSError(28, "No space left on device")
 
     real = minari_write._buffers

@@ -257,7 +257,7 @@ def planned(*options):
 
 def test_a_task_says_which_runs_its_experiment_needs():
     assert planned("task=kitchen-mixed", "seed=3") == [
-        ("bc", "bc", 3, True), ("bc", "bc", 103, True), ("mac", "mac", 3, True)
+        ("bc", "bc", 3, False), ("bc", "bc", 103, False), ("mac", "mac", 3, True)
     ]  # fmt: skip
     assert planned("task=kitchen-intent", "seed=3") == [
         ("mac", "mac", 3, True), ("mac", "mac-unaware", 3, False), ("bc", "bc", 103, False), ("bc", "bc-told", 3, True)
