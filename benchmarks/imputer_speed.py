@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 try:
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (enables the next import)
     from sklearn.impute import IterativeImputer
+    from threadpoolctl import threadpool_limits
 except ModuleNotFoundError:
     sys.exit("error: this compares with scikit-learn: pip install mac-policy[sklearn]")
 
@@ -82,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/imputer_speed"))
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
+    threadpool_limits(options.threads)  # of NumPy and scikit-learn, in both alike
     imputers = {
         "Imputer": lambda: Imputer(steps=options.steps, random_state=0),
         "IterativeImputer": lambda: IterativeImputer(n_nearest_features=40, random_state=0),

@@ -27,8 +27,9 @@ from rich.table import Table
 
 try:
     import sklearn
+    from threadpoolctl import threadpool_limits
 
-    from benchmarks.imputation.imputers import IMPUTERS, OURS, PEERS
+    from benchmarks.imputation.imputers import DRAWS, IMPUTERS, OURS, PEERS
 except ModuleNotFoundError as error:
     sys.exit(
         f"error: this compares with scikit-learn on pandas tables: pip install mac-policy[sklearn] pandas ({error})"
@@ -37,10 +38,13 @@ except ModuleNotFoundError as error:
 from benchmarks.imputation.errors import errors_of
 from benchmarks.imputation.tables import TABLES, hidden_cells
 from benchmarks.options import existing_folder, run, whole
+from mac_policy.common.digest import modules_sha256
 from mac_policy.common.provenance import run_record, versions, write_json
 from mac_policy.common.reading import read_json
 from mac_policy.common.statistics import summary, with_interval
 
+CODE = modules_sha256("mac_policy.rows", "mac_policy.core", "benchmarks.imputation")
+"""What is measured again when it has changed."""
 LAWS = ("random-0.2", "random-0.4", "value-0.3")
 DRAWN_ROWS = 60
 MEASURES = ("nrmse", "wrong_classes", "coverage", "coverage_split", "crps")
@@ -54,6 +58,8 @@ def measured(name: str, table: pd.DataFrame, law: str, mask: int, which: str, im
         "versions": {**versions(), "scikit-learn": sklearn.__version__},
         "threads": torch.get_num_threads(),
         "measures": list(MEASURES),
+        "draws": [DRAWS, DRAWN_ROWS],
+        "code": CODE,
         "sha256": hashlib.sha256(table.to_csv().encode()).hexdigest(),
     }
     kept = stored(path)
@@ -184,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/imputers"))
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
+    threadpool_limits(options.threads)  # of NumPy and scikit-learn, in every imputer alike
     chosen = {name: IMPUTERS[name] for name in dict.fromkeys([OURS, *options.imputers])}
     chosen |= {name: PEERS[name]() for name in options.peers}
     record: dict[str, Any] = run_record(None) | {

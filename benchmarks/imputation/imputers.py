@@ -66,7 +66,8 @@ class Encoded:
     posterior: Callable[[int], Any] | None = None
 
     def describe(self) -> str:
-        return repr(self.make(0, 1))
+        posterior = None if self.posterior is None else self.posterior(0)
+        return f"{self.make(0, 1)!r}; wide: {self.make(0, WIDE + 1)!r}; draws: {posterior!r}"
 
     def fill(self, table: pd.DataFrame, rows: NDArray[np.int64], seed: int) -> Filled:
         encoding = Encoding(table)
@@ -145,7 +146,7 @@ IMPUTERS: dict[str, Any] = {
     OURS: Ours(),
     "Bayesian ridge": Encoded(
         lambda seed, width: IterativeImputer(max_iter=20, random_state=seed),
-        lambda seed: IterativeImputer(max_iter=5, sample_posterior=True, random_state=seed),
+        lambda seed: IterativeImputer(max_iter=20, sample_posterior=True, random_state=seed),
     ),
     "extra trees": Encoded(_trees),
     "5 neighbours": Encoded(lambda seed, width: KNNImputer()),
@@ -158,6 +159,9 @@ def hyperimpute() -> Any:
     from hyperimpute.plugins.imputers import Imputers
 
     class Peer:
+        def __repr__(self) -> str:
+            return "HyperImpute with its default search"
+
         def fit(self, values: Floats) -> Any:
             self.values = values
             return self

@@ -84,11 +84,12 @@ class Column(Settings):
 
     def decoded(self, encoded: Floats) -> NDArray[Any]:
         """(R,) values of the table from encoded numbers: classes as objects, whole numbers of integer columns, in the
-        precision of the column where that is a type of numpy."""
+        precision of the column where that is a type of numpy. A category without any value in fit stays missing."""
         if self.is_categorical:
             codes = np.clip(np.rint(encoded), 0, len(self.classes) - 1).astype(np.int64)
             out = np.empty(len(codes), dtype=object)
-            out[:] = [self.classes[code] for code in codes]
+            if not self.empty:
+                out[:] = [self.classes[code] for code in codes]
             return out
         with np.errstate(over="ignore"):
             values = np.clip(encoded * self.scale + self.location, -LARGEST, LARGEST)
@@ -152,8 +153,9 @@ def _categorical(cells: Cells, declared: Sequence[Class] | None) -> Column:
             "column, or declare its classes"
         )
     column = Column(
-        cells.name, "categorical", cells.dtype, classes, cells.ordered, varies=len(classes) > 1, empty=not distinct
-    )
+        cells.name, "categorical", cells.dtype, classes, cells.ordered, varies=len(classes) > 1 and bool(distinct),
+        empty=not distinct,
+    )  # fmt: skip
     column._codes(cells)  # refuses a class that is not declared
     return column
 

@@ -130,12 +130,13 @@ class Columns:
         copies: how often each row is repeated, one after another. The columns have the types of fit, and the form is
         that of the table unless another `form` is named.
         """
-        cells, decoded = self.read(table, partial=True), self.decode_columns(values)
+        cells, decoded, observed = self.read(table, partial=True), self.decode_columns(values), {}
         for name, each in cells.items():
-            if name in decoded:
-                decoded[name] = np.where(each.missing.repeat(copies), decoded[name], each.values.repeat(copies))
+            observed[name] = ~each.missing.repeat(copies)
+            decoded[name] = np.where(observed[name], each.values.repeat(copies), decoded[name])
         index = getattr(table, "index", None) if copies == 1 else None
-        return write_table(self, decoded, form_of(table) if form is None else check_choice("form", form, FORMS), index)
+        form = form_of(table) if form is None else check_choice("form", form, FORMS)
+        return write_table(self, decoded, form, index, observed)
 
     def decode_columns(self, values: Tensor) -> dict[Name, NDArray[Any]]:
         """Each column (R,) by name: numbers in float64, classes as objects."""
@@ -145,7 +146,6 @@ class Columns:
         return {
             column.name: column.decoded(found[:, place[column.name]] if column.varies else constant)
             for column in self.all
-            if not (column.empty and column.is_categorical)
         }
 
     def log_scales(self) -> Tensor:
@@ -202,4 +202,10 @@ def _check_name(name: Name, names: Iterable[Name]) -> None:
 
 def _shared_type(cells: Sequence[Cells]) -> str:
     types = {each.dtype for each in cells}
-    return types.pop() if len(types) == 1 else "object"
+    if len(types) == 1:
+        return types.pop()
+    try:
+        kinds = [np.dtype(each) for each in types]
+    except TypeError:  # a type of pandas
+        return "object"
+    return str(np.result_type(*kinds)) if kinds and all(each.kind in "iuf" for each in kinds) else "object"

@@ -18,16 +18,31 @@ if TYPE_CHECKING:
 FORMS = (ARRAY, MAPPING, FRAME)
 
 
-def write_table(columns: Columns, values: Mapping[Name, NDArray[Any]], form: str, index: Any = None) -> Any:
-    """A table of this form from values (R,) by name, with the types of the columns."""
+def write_table(
+    columns: Columns,
+    values: Mapping[Name, NDArray[Any]],
+    form: str,
+    index: Any = None,
+    observed: Mapping[Name, NDArray[np.bool_]] | None = None,
+) -> Any:
+    """A table of this form from values (R,) by name, with the types of the columns. `observed` (R,) by name: values
+    that no type may change."""
+    fixed = observed or {}
+    typed = {c.name: _typed(c, values[c.name], fixed.get(c.name)) for c in columns.all if c.name in values}
     if form == FRAME:
-        return _frame(columns, values, index)
-    typed = {name: _typed(column, values[name]) for column in columns.all if (name := column.name) in values}
+        return _frame(columns, typed, index)
     return typed if form == MAPPING else _array(list(typed.values()), columns.dtype)
 
 
-def _typed(column: Column, values: NDArray[Any]) -> NDArray[Any]:
+def _typed(column: Column, values: NDArray[Any], observed: NDArray[np.bool_] | None = None) -> NDArray[Any]:
     """The values in the type that the column had, where that type can hold them."""
+    found = _cast(column, values)
+    if observed is None or column.is_categorical or found is values:
+        return found
+    return found if (found[observed].astype(np.float64) == values[observed]).all() else values
+
+
+def _cast(column: Column, values: NDArray[Any]) -> NDArray[Any]:
     wanted = _numpy_type(column.dtype)
     if column.is_categorical:
         return values.astype(wanted) if wanted is not None and wanted.kind in "bUiuf" else values
@@ -62,11 +77,10 @@ def _frame(columns: Columns, values: Mapping[Name, NDArray[Any]], index: Any) ->
     return pd.DataFrame(shown, index=index)
 
 
-def _series(pd: Any, column: Column, values: NDArray[Any], index: Any) -> Any:
+def _series(pd: Any, column: Column, typed: NDArray[Any], index: Any) -> Any:
     if column.dtype == "category":
-        held = pd.Categorical(values, categories=list(column.classes), ordered=column.ordered)
+        held = pd.Categorical(typed, categories=list(column.classes), ordered=column.ordered)
         return pd.Series(held, index=index)
-    typed = _typed(column, values)
     return (
         pd.Series(typed, index=index)
         if _numpy_type(column.dtype) is not None
@@ -75,5 +89,8 @@ def _series(pd: Any, column: Column, values: NDArray[Any], index: Any) -> Any:
 
 
 def _holds(column: Column, values: NDArray[Any]) -> bool:
-    """Whether a type of pandas can hold the values: one of whole numbers cannot hold fractions."""
-    return not column.dtype.lower().startswith(("int", "uint")) or bool((values == np.rint(values)).all())
+    """Whether a type of pandas can hold the values: one of whole numbers holds no fractions, and has bounds."""
+    if not column.dtype.lower().startswith(("int", "uint")):
+        return True
+    limits = np.iinfo(column.dtype.lower())
+    return bool(((values == np.rint(values)) & (values >= limits.min) & (values <= limits.max)).all())

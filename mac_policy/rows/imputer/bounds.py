@@ -26,6 +26,8 @@ def encoded_bounds(columns: Columns, least: Any, most: Any, kept: NDArray[np.boo
         if column.varies:
             below = column.low if low is None else low[place]
             above = column.high if high is None else high[place]
+            if column.kind == "integer":
+                below, above = np.ceil(below), np.floor(above)  # the whole numbers within
             if not below <= above:
                 raise ValueError(f"min_value {below} is above max_value {above} for the column {column.name!r}")
             free = (-np.inf, np.inf)

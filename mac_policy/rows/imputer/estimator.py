@@ -17,10 +17,11 @@ from torch import Tensor
 from mac_policy.common.checks import check_choice, check_count
 from mac_policy.common.settings import check_value
 from mac_policy.rows.columns.columns import Columns
+from mac_policy.rows.columns.reading import read_table as read_columns
 from mac_policy.rows.imputer.answers import FILLS, class_probabilities, filled, log_density
 from mac_policy.rows.imputer.bounds import encoded_bounds
 from mac_policy.rows.imputer.sklearn_base import BaseEstimator, NotFittedError, TransformerMixin
-from mac_policy.rows.imputer.table import Table, check_same_columns, names_in, read_table
+from mac_policy.rows.imputer.table import Table, check_marker, check_same_columns, names_in, read_table
 from mac_policy.rows.imputer.training import ImputerSettings, seed_from, trained_model
 from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
@@ -255,6 +256,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         check_choice("fill", self.fill, FILLS)
         for name in ("keep_empty_features", "add_indicator"):
             check_value(name, getattr(self, name), bool)
+        check_marker(self.missing_values)
         if not isinstance(self.verbose, bool):
             check_count("verbose", self.verbose, 0)
         if self.n_jobs is not None and self.n_jobs != -1:
@@ -268,7 +270,9 @@ class Imputer(TransformerMixin, BaseEstimator):
         warning = check_same_columns(table, self.n_features_in_, names, type(self).__name__)
         if warning is not None:
             warnings.warn(warning, UserWarning, stacklevel=3)
-        return replace(table, keys=tuple(names)) if table.is_frame and names is not None else table
+        if not table.is_frame or names is None or len(set(names)) < len(names):
+            return table
+        return replace(table, keys=tuple(names))
 
     def _bounded(self, rows: Tensor, full: Tensor) -> Tensor:
         """Imputed numbers within the bounds; observed ones stay."""
@@ -277,11 +281,14 @@ class Imputer(TransformerMixin, BaseEstimator):
 
     def _with_indicator(self, data: Any, table: Table) -> Any:
         everything = np.ones(self.n_features_in_, dtype=bool)
-        cells = list(Columns.of(table.taken(everything), None, table.keys).read(table.taken(everything)).values())
+        cells = read_columns(table.taken(everything), None if table.is_frame else table.keys)
         flags = [each.missing for each, wanted in zip(cells, self._indicated, strict=True) if wanted]
         if table.is_frame:
             names = names_in(None, getattr(self, "feature_names_in_", None), self.n_features_in_)[self._indicated]
-            return data.assign(**{f"{INDICATOR}{name}": flag for name, flag in zip(names, flags, strict=True)})
+            added = {f"{INDICATOR}{name}": flag for name, flag in zip(names, flags, strict=True)}
+            if taken := sorted({*added} & {*map(str, data.columns)}):
+                raise ValueError(f"add_indicator adds the columns {taken}, which the table has already: rename them")
+            return data.assign(**added)
         return np.concatenate([data, np.array(flags, dtype=data.dtype).reshape(len(flags), len(data)).T], 1)
 
     def _check_fitted(self) -> None:

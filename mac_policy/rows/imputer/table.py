@@ -109,7 +109,7 @@ def _without(table: Table, missing_values: Any) -> Table:
     if missing_values is None or (isinstance(missing_values, Real) and missing_values != missing_values):
         return table
     if table.is_frame:
-        return Table(table.data.mask(table.data == missing_values), table.keys, table.names)
+        return Table(_frame_without(table.data, missing_values), table.keys, table.names)
     data = table.data
     wrong = np.asarray(data == missing_values)
     if wrong.shape != data.shape or not wrong.any():
@@ -117,6 +117,31 @@ def _without(table: Table, missing_values: Any) -> Table:
     data = data.astype(np.float64 if data.dtype.kind in "iu" else data.dtype if data.dtype.kind == "f" else object)
     data[wrong] = np.nan if data.dtype.kind == "f" else None
     return Table(data, table.keys, table.names)
+
+
+def _frame_without(frame: Any, missing_values: Any) -> Any:
+    """The frame with missing values in place of `missing_values`; columns of whole numbers stay such, in pandas' type
+    that can hold missing ones, and the marker is no class of a category."""
+    found = frame.copy()
+    for place in range(frame.shape[1]):
+        series = frame.iloc[:, place]
+        hits = (series == missing_values).fillna(False).to_numpy(dtype=bool)
+        if not hits.any():
+            continue
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iu":
+            series = series.astype(series.dtype.name.replace("int", "Int").replace("uI", "UI"))
+        masked = series.mask(hits)
+        if str(series.dtype) == "category":
+            masked = masked.cat.remove_categories([missing_values])
+        found.isetitem(place, masked)
+    return found
+
+
+def check_marker(missing_values: Any) -> None:
+    """ValueError for what no cell can be."""
+    is_missing = missing_values is None or type(missing_values).__name__ in ("NAType", "NaTType")
+    if not is_missing and not isinstance(missing_values, (Real, *TEXTS)):
+        raise ValueError(f"missing_values must be a number, a text, NaN or None, got {missing_values!r}")
 
 
 def names_in(given: Any, fitted: NDArray[np.object_] | None, width: int) -> NDArray[np.object_]:

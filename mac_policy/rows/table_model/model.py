@@ -160,7 +160,7 @@ class TableModel:
         """
         count = check_count("n_samples", n_samples)
         seed = self.random_state if random_state is None else check_count("random_state", random_state, 0)
-        known = self._nothing() if known is None else known
+        known = self._nothing() if _is_nothing(known) else known
         values, missing = self._encoded(known)
         generator = stream(seed, "sample")
         x, hole = (part.repeat_interleave(count, 0) for part in (values, missing))
@@ -176,7 +176,7 @@ class TableModel:
 
         known: as in `sample`. In rows that know the column, its distribution is not defined.
         """
-        values, missing = self._encoded(self._nothing() if known is None else known)
+        values, missing = self._encoded(self._nothing() if _is_nothing(known) else known)
         parts = zip(values.split(ROWS), missing.split(ROWS), strict=True)
         params = torch.cat(
             [self.model.conditional_params(x, evidence=~hole, factorization=self.factorization) for x, hole in parts]
@@ -250,6 +250,11 @@ class TableModel:
     def _check_fitted(self) -> None:
         if not hasattr(self, "model"):
             raise ValueError("this TableModel is not trained: call fit(table) first, or TableModel.load(folder)")
+
+
+def _is_nothing(known: Any) -> bool:
+    """Whether a table of what is known says nothing, so that it has no rows, either."""
+    return known is None or (isinstance(known, Mapping) and not known)
 
 
 def _with_weights(model: TableModel, folder: Path) -> AnyOrderModel:
