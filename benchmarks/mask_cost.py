@@ -1,4 +1,4 @@
-"""What drawing the training masks costs beside the training step, for every configuration that trains a MAC policy.
+"""What drawing the masks and the evidence noise of a training step costs, for every configuration of a MAC policy.
 
     python benchmarks/mask_cost.py
 
@@ -53,7 +53,7 @@ def share_of_masks(policy: str, preset: str, seconds: float) -> dict[str, Any]:
         optimizer.step()
 
     steps = milliseconds(step, seconds)
-    masks = milliseconds(lambda: model.factorization.training_masks(n, g), seconds)
+    masks = milliseconds(lambda: model.own_draws(n, g), seconds)
     return {"policy": policy, "preset": preset, "batch": n, "step_ms": steps, "masks_ms": masks, "share": masks / steps}
 
 

@@ -43,7 +43,7 @@ def episodes(policy: Policy, operator: Policy, environments: list, options: argp
     commanding, filling = operator.initial_state(n), policy.initial_state(n)
     random, running, reward = torch.Generator().manual_seed(0), np.ones(n, bool), np.zeros(n)
     begin = 40 + np.arange(n)  # every phase of a chunk alike
-    waited = np.full(n, np.nan)
+    waited, undecided = np.full(n, np.nan), np.ones(n, bool)
     targets, step = [], 0
     while running.any():
         command, commanding = operator.step(seen, commanding, generator=random)
@@ -54,10 +54,11 @@ def episodes(policy: Policy, operator: Policy, environments: list, options: argp
             command = command.astype(np.float32)
         age = filling.age.copy()
         action, filling = policy.step(seen, filling, command, held, generator=random)
-        new = pulling & (filling.age == 1) & np.isnan(waited)
-        waited[new] = (step - begin)[new]
-        # A chunk that was used up at this very step says nothing about its being dropped.
-        waited[new & (age >= policy.settings.execute) & (step == begin)] = np.nan
+        new = pulling & (filling.age == 1) & undecided
+        # A chunk that was used up when the pull began says nothing about being dropped: its row is left out.
+        tells = new & ~((age >= policy.settings.execute) & (step == begin))
+        waited[tells] = (step - begin)[tells]
+        undecided &= ~new
         targets.append(np.where(running[:, None], policy.variables.places(seen, action), np.nan))
         for row in np.flatnonzero(running):
             seen[row], gained, terminated, truncated, _ = environments[row].step(action[row])

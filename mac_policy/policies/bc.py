@@ -35,6 +35,7 @@ class BC(Policy):
     kind: ClassVar[str] = "bc"
     settings_class: ClassVar[type[PolicySettings]] = BCSettings
     labels_as = "inputs"
+    reads_command = False
     settings: BCSettings
 
     def __init__(self, spaces: Spaces, settings: BCSettings) -> None:

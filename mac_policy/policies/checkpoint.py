@@ -26,6 +26,7 @@ from mac_policy.policies.spaces import Spaces, SpacesRecord, check_same, spaces_
 
 FITTED_LATER = ("widened.", "widened_labels.", "plan_margin", "plan_floor", "honest_ready")
 HONEST = ("honest_network.", *FITTED_LATER)
+RULES = "rules."
 """Tensors that a policy may lack: what they correct is then left as it is."""
 BEST = "best.safetensors"
 
@@ -87,7 +88,8 @@ def load_policy(
 
     spaces: refuse a policy made for other spaces
     settings: settings of decoding to change without retraining
-    weights: 'last', or 'best' for the weights with the best validation loss
+    weights: 'last', or 'best' for the weights with the best validation loss; what is fitted at the end of a training
+        (spreads of densities, rules of beliefs, tests of plans) is that of the last weights
 
     >>> policy = load_policy("runs/kitchen-mixed/mac-s0")             # needs a trained policy   # doctest: +SKIP
     >>> policy.act(observation, command, mask, deterministic=True)    # doctest: +SKIP
@@ -100,9 +102,9 @@ def load_policy(
         check_same(policy.spaces, spaces)
     largest = folders.largest_file(policy)
     tensors = read_weights(path, largest)
-    if path.name == BEST and isinstance(policy, MAC) and policy.settings.honest_steps and (folder / WEIGHTS).exists():
-        last = read_weights(folder / WEIGHTS, largest)  # densities are fitted once, at the end
-        tensors |= {key: tensor for key, tensor in last.items() if key.startswith(HONEST)}
+    if path.name == BEST and isinstance(policy, MAC) and (folder / WEIGHTS).exists():
+        last = read_weights(folder / WEIGHTS, largest)  # densities and beliefs are fitted once, at the end
+        tensors |= {key: tensor for key, tensor in last.items() if key.startswith((*HONEST, RULES))}
     _fill(policy, tensors, path)
     return policy.to(device).eval()
 

@@ -94,7 +94,8 @@ class IBC(Policy):
             fixed = torch.zeros_like(counter, dtype=torch.bool)
             counter = self._langevin(encoded.detach(), counter, fixed, draws.noise.transpose(0, 1), frame)
         energies = self.energy(encoded, torch.cat([actions[:, None], counter], dim=1), frame)
-        return (energies[:, 0] + torch.logsumexp(-energies, dim=1)).mean()
+        whole = (inside > 0).all(1).to(energies.dtype)  # a chunk that ends beyond its episode has no label
+        return (whole * (energies[:, 0] + torch.logsumexp(-energies, dim=1))).sum() / whole.sum().clamp(min=1)
 
     # ---- acting ----
 

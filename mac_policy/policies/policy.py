@@ -46,6 +46,8 @@ class Policy(nn.Module, ABC):
     """The name under which the kind is registered and stored."""
     settings_class: ClassVar[type[PolicySettings]]
     has_likelihood: ClassVar[bool] = False
+    reads_command: ClassVar[bool] = True
+    """Whether a plan depends on what is commanded. One that does not is carried out as far as without a command."""
     labels_as: ClassVar[Literal["nothing", "inputs", "variables"]] = "nothing"
     """What the labels of the data are to this kind: an input has to be said, a variable is inferred if it is not."""
 
@@ -115,7 +117,7 @@ class Policy(nn.Module, ABC):
             observations, corrected = self.recovery.displace(
                 observations, targets, draws.displacement, self.settings.recovery_steps
             )
-            if not self.variables.has_frame:  # a target leads back by itself
+            if self.variables.representation != "absolute":  # a place leads back by itself
                 low, high = (part[: self.action_dim] for part in (self.variables.low, self.variables.high))
                 targets = corrected.clamp(low, high)
         context = self.normalizer.observations(observations).flatten(1)
@@ -272,9 +274,9 @@ class Policy(nn.Module, ABC):
     ) -> tuple[NDArray[Any], PolicyState]:
         """As `act`, with a memory of the history, of the chunk being carried out and of noise that is kept.
 
-        A row plans anew when its chunk is used up, when its episode begins, and at every step with a command, so that
-        the plan is always conditioned on the command. A policy that `follows_plans` keeps the steps after the present
-        one as long as the command agrees with them.
+        A row plans anew when its chunk is used up, when its episode begins, and, of a policy that `reads_command`, at
+        every step with a command, so that the plan is always conditioned on the command. A policy that `follows_plans`
+        keeps the steps after the present one as long as the command agrees with them.
 
         A label that is not said is inferred from all observations and commands of the episode (`policies.belief`). The
         plan is dropped when what it serves changes.
@@ -296,7 +298,7 @@ class Policy(nn.Module, ABC):
         if assumed is not None and state.assumed is not None:
             due = due | differ(assumed, state.assumed)
         plan = state.plan.copy()
-        if held is not None and not due.all():
+        if held is not None and self.reads_command and not due.all():
             commanded = held.mask.any(1) & ~due
             if self.follows_plans and commanded.any():
                 present, agrees = self.follow(

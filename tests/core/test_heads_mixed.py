@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mac_policy.core import MaskTuned, UniformCardinality, UniformOrder
-from mac_policy.core.heads import Bernoulli, Categorical, Gaussian, GaussianMixture, Mixed
+from mac_policy.core.heads import Bernoulli, Categorical, EnergyTilted, Gaussian, GaussianMixture, Mixed
 from tests.core.models import make_model
 from tests.core.path_models import make_path_model
 
@@ -39,6 +39,20 @@ def test_every_variable_has_the_density_of_its_own_family():
         torch.testing.assert_close(found[:, variable], alone)
     some = torch.tensor([3, 0])
     torch.testing.assert_close(head(params[:, some], variables=some).log_prob(x[:, some]), found[:, some])
+
+
+def test_every_family_has_its_own_training_loss():
+    energy = EnergyTilted(4, num_components=2, latent_dim=3, hidden=4, num_blocks=1).double()
+    head = Mixed([energy, Categorical(3)], which=[0, 1, 0, 0]).double()
+    params, x = random_params(head, 5), torch.tensor([0.3, 2.0, -0.7, 1.1], dtype=torch.float64).repeat(5, 1)
+    found = head.loss(params, x, torch.Generator().manual_seed(0))
+    real = torch.tensor([0, 2, 3])
+    own = energy.loss(params[:, real][..., : energy.num_params], x[:, real], torch.Generator().manual_seed(0), real)
+    assert own.shape == (5, 3)
+    torch.testing.assert_close(found[:, 1], -head(params).log_prob(x)[:, 1])
+    torch.testing.assert_close(found[:, real].mean(), own.mean(), rtol=0.2, atol=0.2)  # other random proposals
+    without = -head(params, generator=torch.Generator().manual_seed(0)).log_prob(x)[:, real]
+    assert (found[:, real] - without).abs().min() > 0.1  # log q is part of it
 
 
 def test_each_family_sums_or_integrates_to_one():

@@ -33,6 +33,19 @@ def edit(folder, change):
     path.write_text(json.dumps(config))
 
 
+def test_best_weights_come_with_what_was_fitted_at_the_end(tmp_path):
+    last, best = make("mac", labelled=True), make("mac", labelled=True, seed=3)
+    last.rules[0].change.fill_(0.37)
+    last.plan_margin.fill_(0.08)
+    folder = save_policy(last, tmp_path / "mac-s0")
+    atomic.write_tensors(folder / "best.safetensors", best.state_dict())
+    found = load_policy(folder, weights="best")
+    assert float(found.rules[0].change) == pytest.approx(0.37)
+    assert float(found.plan_margin) == pytest.approx(0.08)
+    pairs = zip(found.model.network.parameters(), best.model.network.parameters(), strict=True)
+    assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
+
+
 def test_the_config_says_what_the_policy_is(folder):
     config = json.loads((folder / "config.json").read_text())
     assert config["schema"] == 1

@@ -5,6 +5,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from mac_policy.common.actions import Actions
+from mac_policy.policies.bc import BC, BCSettings
 from mac_policy.policies.recovery import Recovery
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.spaces import Spaces
@@ -60,6 +62,26 @@ def test_a_policy_trains_on_displaced_states_only_when_told_to():
         assert (draws.displacement is not None) == (displacement > 0)
         losses.append(policy(*batch, draws).item())
     assert losses[0] != losses[1]
+
+
+class Seeing(BC):
+    """Keeps the labels that its loss is shown."""
+
+    def loss(self, context, actions, inside, draws, frame=None):
+        self.shown = actions
+        return super().loss(context, actions, inside, draws, frame)
+
+
+@pytest.mark.parametrize(("meaning", "stays"), [("absolute", True), ("unknown", False)])
+def test_a_place_is_the_same_from_a_displaced_state(meaning, stays):
+    observations, actions, episodes = demonstrations()
+    both = Spaces.of(spaces.Box(-np.inf, np.inf, (4,)), spaces.Box(-1, 1, (3,)), Actions(meaning=meaning))
+    policy = Seeing(both, BCSettings(width=8, displacement=2.0))
+    policy.recovery = Recovery.fit(observations, actions, episodes)
+    labels = torch.from_numpy(actions[:8, None])
+    draws = policy.draw(8, torch.Generator().manual_seed(0))
+    policy(torch.from_numpy(observations[:8, None]), labels, torch.ones(8, 1), draws)
+    assert torch.equal(policy.shown, labels[:, 0]) == stays
 
 
 def test_nothing_to_recover_by_is_no_error():

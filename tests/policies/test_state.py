@@ -75,6 +75,16 @@ def test_what_is_commanded_during_a_chunk_is_obeyed_and_planned_for():
     np.testing.assert_array_equal(actions[:, 1], free[:, 1])
 
 
+def test_a_policy_that_reads_no_command_carries_out_its_chunk_beside_it():
+    policy, seen = make("bc", horizon=4, execute=4), walk(6, 2)
+    given, mask = np.full((6, 2, ACTION), 0.4, np.float32), np.zeros((6, 2, ACTION), bool)
+    mask[1:, 0, 0] = True
+    commanded, free = run(policy, seen, given=given, mask=mask), run(policy, seen)
+    np.testing.assert_array_equal(commanded[1:, 0, 0], given[1:, 0, 0])
+    np.testing.assert_array_equal(commanded[..., 1:], free[..., 1:])
+    np.testing.assert_array_equal(commanded[:, 1], free[:, 1])
+
+
 def test_a_command_begins_a_new_chunk_which_goes_on_when_it_is_let_go():
     policy = make("mac", horizon=3, execute=3)
     seen, given = walk(5, 1), np.full((5, 1, ACTION), 0.4, np.float32)

@@ -154,6 +154,27 @@ class Mixed(Head):
                 out[where] = nn.functional.pad(part, (0, self.num_params - head.num_params))
         return out
 
+    def loss(
+        self,
+        params: Tensor,
+        x: Tensor,
+        generator: torch.Generator | None = None,
+        variables: Tensor | None = None,
+    ) -> Tensor:
+        """Each family has its own training loss."""
+        if all(type(head).loss is Head.loss for head in self._families()):
+            return super().loss(params, x, generator, variables)
+        params = self._read(params)
+        shape = params.shape[:-1]
+        family = self.family(shape, variables)
+        each = (torch.arange(shape[-1], device=params.device) if variables is None else variables).expand(shape)
+        out = params.new_zeros(shape)
+        for i, head in enumerate(self._families()):
+            where = family == i
+            own = params[where][..., : head.num_params]
+            out[where] = head.loss(own, x.expand(shape)[where], generator, each[where])
+        return out
+
     def valid(self, x: Tensor, variables: Tensor | None = None) -> Tensor:
         family = self.family(x.shape, variables)
         good = torch.zeros_like(x, dtype=torch.bool)
