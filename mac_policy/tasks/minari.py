@@ -55,7 +55,10 @@ class MinariTask(Task):
     def labels(self) -> tuple[Label, ...]:
         if self.classes is not None:
             return _labels(self.classes)
-        folder = None if self.dataset is None else local_path(self.dataset)
+        try:
+            folder = None if self.dataset is None else local_path(self.dataset)
+        except ValueError:  # a file, or no id at all, which reading the data says
+            folder = None
         return () if folder is None else stored_labels(folder)
 
     @property
