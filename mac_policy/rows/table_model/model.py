@@ -49,7 +49,16 @@ class TableConfig(Config):
     settings: TableSettings
     training: Mapping[str, Any]
     random_state: Natural = 0
+    kinds: tuple[Any, ...] | None = None
+    """Pairs of a column's name and its declared kind or classes."""
+    names: tuple[Any, ...] | None = None
     versions: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for pair in self.kinds or ():
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], (str, int)):
+                raise ValueError(f"kinds must hold pairs of a column's name and its kind, got {pair!r}")
 
 
 class TableModel:
@@ -202,6 +211,8 @@ class TableModel:
             "columns": self.columns.as_json(),
             "settings": asdict(self.settings),
             "random_state": self.random_state,
+            "kinds": None if self.kinds is None else [[name, kind] for name, kind in self.kinds.items()],
+            "names": None if self.names is None else list(self.names),
             "training": self.training,
             "versions": versions(),
         }
@@ -214,7 +225,8 @@ class TableModel:
         """A saved model. CheckpointError names the file that cannot be used."""
         folder = Path(folder)
         config, _ = read_config(folder, "the folder of a TableModel", TableConfig)
-        found = TableModel(random_state=config.random_state)
+        kinds = None if config.kinds is None else dict(map(tuple, config.kinds))
+        found = TableModel(kinds=kinds, names=config.names, random_state=config.random_state)
         found.settings, found.training = config.settings, dict(config.training)
         try:
             found.columns = config.columns.columns_of()

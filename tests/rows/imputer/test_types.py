@@ -101,6 +101,18 @@ def test_bounds_of_whole_numbers_are_the_whole_numbers_within():
         Imputer(min_value=0.4, max_value=0.6, **QUICK).fit(given)
 
 
+def test_a_loaded_model_is_fitted_again_with_the_same_kinds(tmp_path):
+    kinds = {"count": "categorical"}
+    model = TableModel(kinds=kinds, **QUICK).fit(table())
+    again = TableModel.load(model.save(tmp_path / "model"))
+    assert again.kinds == kinds
+    assert again.fit(table()).columns.column("count").kind == "categorical"
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    named = TableModel.load(TableModel(names=["a", "b"], **QUICK).fit(rows).save(tmp_path / "named"))
+    assert list(named.names) == ["a", "b"]
+    assert named.kinds is None
+
+
 def test_nothing_known_is_one_row_of_nothing():
     model = TableModel(**QUICK).fit(table())
     assert model.sample({}, n_samples=5).shape == model.sample(n_samples=5).shape == (5, 2)
