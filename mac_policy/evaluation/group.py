@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,10 +65,24 @@ def run_job(rollout: Rollout, job: Job) -> list[EpisodeRecord]:
     return [records[row] for row in range(job.size)]
 
 
-@functools.lru_cache(maxsize=1)
+_environments: dict[tuple[EnvironmentFactory, int], list[Environment]] = {}
+"""At most one entry: the environments that this process stepped last."""
+
+
 def made_environments(make_env: EnvironmentFactory, count: int) -> list[Environment]:
     """Environments, reused from group to group since a simulator takes long to build."""
-    return [make_env() for _ in range(count)]
+    if (make_env, count) not in _environments:
+        release_environments()
+        _environments[make_env, count] = [make_env() for _ in range(count)]
+    return _environments[make_env, count]
+
+
+def release_environments() -> None:
+    """Free the environments that were made last. A simulator holds much memory by few objects, many in cycles, which
+    Python would leave alone for long."""
+    if _environments:
+        _environments.clear()
+        gc.collect()
 
 
 def _actor(

@@ -24,7 +24,7 @@ from mac_policy.common.progress import with_progress
 from mac_policy.common.provenance import versions
 from mac_policy.common.settings import Count, Natural, Settings
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
-from mac_policy.evaluation.group import Job, made_environments, run_job
+from mac_policy.evaluation.group import Job, release_environments, run_job
 from mac_policy.evaluation.teams import Team
 from mac_policy.tasks.task import EnvironmentFactory
 
@@ -107,7 +107,7 @@ def roll_out(
         for records in with_progress(((group, len(group)) for group in finished), total, total - missing, console):
             store.append(records)
             done |= _finished(records)
-    made_environments.cache_clear()
+    release_environments()
     results: Results = {}
     for team, key in keys.items():
         episodes = [record for first, size in groups for record in done[key, first, size]]

@@ -1,6 +1,7 @@
 """Rollouts: paired, the same however they are run, resumable; on the fork with untrained policies."""
 
 import dataclasses
+import weakref
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from rich.console import Console
 
 from mac_policy.evaluation import rollout as rollout_module
 from mac_policy.evaluation.episode_store import EpisodeStore
-from mac_policy.evaluation.group import Job, run_job
+from mac_policy.evaluation.group import Job, made_environments, release_environments, run_job
 from mac_policy.evaluation.rollout import outdated, roll_out
 from mac_policy.operators.simple import PolicyOperator
 from mac_policy.policies.checkpoint import SavedPolicy, load_policy
@@ -211,3 +212,35 @@ def test_settings_that_make_no_sense_are_refused(runs, tmp_path):
             rollout(**settings)
     with pytest.raises(ValueError, match="workers must be"):
         roll_out(rollout(), teams(runs, "bc"), EpisodeStore(tmp_path), workers=0, console=QUIET)
+
+
+class Cyclic:
+    """Makes environments that only the garbage collector frees, as simulators are, and remembers which live."""
+
+    living: "weakref.WeakSet" = weakref.WeakSet()  # noqa: RUF012
+
+    def __call__(self):
+        env = FORK()
+        env.itself = env
+        self.living.add(env)
+        return env
+
+    def identity(self):
+        return FORK.identity()
+
+
+def test_environments_are_reused_and_then_freed(runs, tmp_path):
+    what = dataclasses.replace(rollout(), make_env=Cyclic())
+    roll_out(what, teams(runs, "operator+mac", "mac"), EpisodeStore(tmp_path), console=QUIET)
+    assert not Cyclic.living
+
+
+def test_other_environments_take_the_place_of_those_before():
+    first, other = Cyclic(), Cyclic()
+    made = made_environments(first, 3)
+    assert made_environments(first, 3) is made
+    del made
+    made_environments(other, 2)
+    assert len(Cyclic.living) == 2
+    release_environments()
+    assert not Cyclic.living
