@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from mac_policy.common.settings import Settings, choice, from_mapping
 from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed
 from mac_policy.rows.columns.cells import Cells, Class, Name
 from mac_policy.rows.columns.column import Column
+from mac_policy.rows.columns.markers import suspected_marker
 from mac_policy.rows.columns.reading import ARRAY, form_of, read_table
 from mac_policy.rows.columns.writing import FORMS, write_table
 
@@ -65,6 +67,9 @@ class Columns:
         for name in declared:
             _check_name(name, [each.name for each in cells])
         found = tuple(Column.of(each, declared.get(each.name), find_integers) for each in cells)
+        for column, each in zip(found, cells, strict=True):
+            if not column.is_categorical and (warning := suspected_marker(each)):
+                warnings.warn(warning, UserWarning, stacklevel=3)
         return Columns(found, form_of(table), _shared_type(cells))
 
     @property

@@ -1,8 +1,10 @@
 """Tables go to tensors and back: kinds, classes, types, scales and errors."""
 
 import json
+import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -178,3 +180,26 @@ def test_without_a_frame_pandas_is_not_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(("mark", "shown"), [(-999, "-999"), (9999.5, "9999.5"), (1e300, "1e+300")])
+def test_a_repeated_number_far_from_all_others_is_taken_for_a_marker(mark, shown):
+    values = np.append(np.random.default_rng(0).normal(5, 2, 50), [mark, mark])
+    with pytest.warns(UserWarning, match=re.escape(f"column 'a' holds {shown} in 2 rows")):
+        Columns.of({"a": values})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.append(np.arange(50.0), -999),  # once: a wild cell
+        np.append(np.arange(50.0), [149, 149]),  # a heavy tail
+        np.array([0.0, 0, 1, 1]),
+        np.array([0.0, 0, 0, 0, 7, 7]),
+        np.full(5, np.nan),
+    ],
+)
+def test_other_numbers_are_not(values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Columns.of({"a": values})
