@@ -11,21 +11,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mac_policy.common.labels import Codes, numbers
+from mac_policy.common.labels import UNSAID, Codes, numbers
 from mac_policy.core.frame import Frame
 from mac_policy.core.heads.discrete import CategoricalConditional
 from mac_policy.core.heads.mixed import real_part
 from mac_policy.policies import inputs, quick_trunk
 from mac_policy.policies.belief import Heard
+from mac_policy.policies.request import Request
 from mac_policy.policies.state import PolicyState
 from mac_policy.policies.stepping import evidence
 
+KEPT_SHARE = 0.2
+"""A class that was drawn stays assumed as long as it is believed this much of what the likeliest one is."""
 EPISODES = 15
 """Held-out episodes at most that the rules of beliefs are fitted to."""
 
 if TYPE_CHECKING:
     from mac_policy.demonstrations.demonstrations import Demonstrations
     from mac_policy.policies.mac import MAC
+    from mac_policy.policies.mac_settings import MACSettings
 
 
 def infer(
@@ -61,6 +65,22 @@ def infer(
         after = rule.update(before, now, policy.settings.belief_change, policy.settings.belief_tempering)
         found.append(np.where((told >= 0)[:, None], sure, after))
     return tuple(found)
+
+
+def decide(
+    settings: MACSettings, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request
+) -> NDArray[np.int64]:
+    """See `Policy.decide`: the class that is assumed (B,), -1 for none, given how much each is believed (B, K)."""
+    rows = np.arange(len(believed))
+    if settings.assume == "nothing":
+        return np.full(len(believed), UNSAID)
+    chosen = believed.argmax(1)
+    if settings.assume == "sampled" and not request.deterministic and request.temperature != 0:
+        level = torch.rand((len(believed), 1), generator=request.generator, dtype=torch.float64).numpy()
+        drawn = (believed.cumsum(1) < level).sum(1).clip(max=believed.shape[1] - 1)
+        keeps = (before >= 0) & (believed[rows, before] >= KEPT_SHARE * believed[rows, chosen])
+        chosen = np.where(keeps, before, drawn)
+    return np.where(believed[rows, chosen] >= settings.least_belief, chosen, UNSAID)
 
 
 def expect(

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
-from mac_policy.common.labels import UNSAID, Codes, is_said
-from mac_policy.common.numeric import as_numbers
+from mac_policy.common.labels import Codes
 from mac_policy.core.factorization import MaskTuned
 from mac_policy.core.frame import Frame
 from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed
@@ -21,14 +20,13 @@ from mac_policy.core.masks import FixedMasks, MaskDistribution, UniformCardinali
 from mac_policy.core.model import AnyOrderModel
 from mac_policy.core.networks import TrunkQuery
 from mac_policy.core.training_draws import TrainingDraws, chosen_rows, map_tensors
-from mac_policy.policies import calibration, decoding, following, inputs, intent, quick_path, quick_trunk
+from mac_policy.policies import calibration, decoding, densities, following, inputs, intent, quick_path, quick_trunk
 from mac_policy.policies.belief import Belief
 from mac_policy.policies.labels import draw_roles, with_labels
 from mac_policy.policies.mac_settings import HEADS, MACPaperSettings, MACPathSettings, MACSettings
 from mac_policy.policies.operator_masks import operator_masks
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.request import Request
-from mac_policy.policies.said import label_values
 from mac_policy.policies.settings import PolicySettings
 from mac_policy.policies.spaces import Spaces
 from mac_policy.policies.state import PolicyState
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from mac_policy.demonstrations.demonstrations import Demonstrations
     from mac_policy.policies.data import Batch
 
-KEPT_SHARE = 0.2
-"""A class that was drawn stays assumed as long as it is believed this much of what the likeliest one is."""
 PLAN_MARGIN, PLAN_FLOOR = 5.0, -5.0
 """Nats: by how much a plan may make a command less likely, and how unlikely a commanded dim may be given the plan (the
 mean over the commanded dims), where no rows were held out to fit them."""
@@ -324,16 +320,7 @@ class MAC(Policy):
         return intent.expect(self, observations, held, codes)
 
     def decide(self, believed: NDArray[np.float64], before: NDArray[np.int64], request: Request) -> NDArray[np.int64]:
-        s, rows = self.settings, np.arange(len(believed))
-        if s.assume == "nothing":
-            return np.full(len(believed), UNSAID)
-        chosen = believed.argmax(1)
-        if s.assume == "sampled" and not request.deterministic and request.temperature != 0:
-            level = torch.rand((len(believed), 1), generator=request.generator, dtype=torch.float64).numpy()
-            drawn = (believed.cumsum(1) < level).sum(1).clip(max=believed.shape[1] - 1)
-            keeps = (before >= 0) & (believed[rows, before] >= KEPT_SHARE * believed[rows, chosen])
-            chosen = np.where(keeps, before, drawn)
-        return np.where(believed[rows, chosen] >= s.least_belief, chosen, UNSAID)
+        return intent.decide(self.settings, believed, before, request)
 
     def _reader(self, context: Tensor) -> quick_trunk.Reader | None:
         """The quick form of the network for a single row on the CPU, if there is one."""
@@ -409,49 +396,7 @@ class MAC(Policy):
         With no masks the joint log-density of the action; `query` alone gives a marginal, for instance that
         of an operator's dims. A label that is not said has no part in it.
         """
-        observations, _ = inputs.rows(obs, self.observation_dim, self.settings.history)
-        if observations.ndim == 2:
-            observations = np.repeat(observations[:, None], self.settings.history, axis=1)
-        asked, known = self._masks(query, given, len(observations))
-        actions = inputs.fitted(
-            "action", as_numbers("action", action).astype(np.float32), len(known), self.spaces.action
-        )
-        if not np.isfinite(actions[known | asked]).all():
-            raise ValueError("the action holds NaN or infinity in dims that are given or queried")
-        with torch.inference_mode():
-            seen = torch.from_numpy(observations).to(self.device)
-            context = self.normalizer.observations(seen).flatten(1)
-            x = torch.zeros(len(actions), len(self.variables), device=self.device)
-            first = slice(0, self.action_dim)
-            mean, std = self.variables.mean[first], self.variables.std[first]
-            x[:, first] = (torch.tensor(np.where(known | asked, actions, 0.0)).to(self.device) - mean) / std
-            masks = torch.zeros(2, *x.shape, dtype=torch.bool, device=self.device)
-            masks[0, :, first], masks[1, :, first] = torch.from_numpy(asked), torch.from_numpy(known)
-            if self.variables.labels:
-                said = torch.from_numpy(self.said(labels, len(actions))).to(self.device)
-                x[:, self.variables.chunk :] = label_values(self.labels, said, self.normalizer).to(x)
-                masks[1, :, self.variables.chunk :] = is_said(self.labels, said)
-            found = self.honest.log_prob(
-                x,
-                query=masks[0],
-                given=masks[1],
-                factorization=self.factorization,
-                context=context,
-                frame=self.frame(seen[:, -1]),
-            ).double()
-            scale = std.log().double()
-            result: NDArray[Any] = (found - (masks[0, :, first] * scale).sum(1)).cpu().numpy()
-        return result
-
-    def _masks(
-        self, query: ArrayLike | None, given: ArrayLike | None, n: int
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        space = self.spaces.action
-        known = np.zeros((n, self.action_dim), bool) if given is None else inputs.truths("given", given, n, space)
-        asked = ~known if query is None else inputs.truths("query", query, n, space)
-        if (both := known & asked).any():
-            raise ValueError(f"dims {np.unique(np.nonzero(both)[1]).tolist()} are both given and queried")
-        return asked.copy(), known.copy()
+        return densities.log_prob(self, obs, action, query, given, labels)
 
 
 class MACPaper(MAC):
