@@ -103,7 +103,7 @@ def _densities_one(
         reader = policy.begin(honest, context)
         quick_trunk.see_given(reader, x[0].tolist(), given[0].tolist())
         sums.append(reader.sum)
-    densities = quick_trunk.Densities(policy.mixture, policy.widened, frame)
+    densities = quick_trunk.Densities(policy.honest_mixture, policy.widened, frame)
     without, following = densities.along(reader, np.stack(sums), dims, x[0].numpy())
     return torch.tensor([without]), torch.tensor([following])
 

@@ -87,11 +87,10 @@ def folds(demos: Demonstrations, number: int, seed: int) -> list[tuple[Demonstra
 
 
 def trained(policy: MAC, demos: Demonstrations, settings: TrainSettings, seed: int, fabric: Fabric) -> MAC:
-    """A policy with the settings and statistics of `policy`, trained anew."""
-    own = replace(policy.settings, honest_steps=0)
+    """A policy with the statistics of `policy` and the settings of its honest network, trained anew."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        part = type(policy)(policy.spaces, own)
+        part = type(policy)(policy.spaces, policy.settings.of_honest)
     part.normalizer, part.variables = copy.deepcopy(policy.normalizer), copy.deepcopy(policy.variables)
     part.recovery = policy.recovery
     loop = Short(part, demos, settings, seed, fabric)

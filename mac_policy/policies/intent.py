@@ -200,6 +200,6 @@ def _hear_one(
     command = np.zeros((1, number))
     if dims:
         classes = policy.belief_rules[label].possible(prior)[0].nonzero()[0]
-        densities = quick_trunk.Densities(policy.mixture, policy.widened, frame)
+        densities = quick_trunk.Densities(policy.honest_mixture, policy.widened, frame)
         command[0, classes] = densities.along(reader, reader.with_class(column, classes), dims, x)
     return Heard(prior, command)

@@ -72,16 +72,20 @@ class MAC(Policy):
         sizes = len(self.variables), self.num_inputs
         network = settings.make_network(self.head, *sizes)
         self.model = AnyOrderModel(network, self.head, validate=False)
-        self.widened, self.widened_labels = Widened(self.mixture, self.variables.chunk), None
-        if self.numbers:
-            self.widened_labels = Widened(self.of_numbers, len(self.numbers), self.numbers.start)
+        mixture = self.mixture
         self.rules = nn.ModuleList(Belief() for _ in self.categories)
         if settings.honest_steps:
             network = settings.make_network(self.head, *sizes).requires_grad_(False)
             self.honest_network = network
-        honest_head = self._with_labels(self.widened, self.widened_labels)
+            mixture = self.own_mixture = HEADS[settings.head](settings.of_honest)
+        self.widened, self.widened_labels = Widened(mixture, self.variables.chunk), None
+        if self.numbers:
+            self.widened_labels = Widened(self.of_numbers, len(self.numbers), self.numbers.start)
         # Models share the modules of the policy and are none of its own.
-        self._models = tuple(AnyOrderModel(part, honest_head, validate=False) for part in (self.model.network, network))
+        self._models = tuple(
+            AnyOrderModel(part, self._with_labels(head, self.widened_labels), validate=False)
+            for part, head in ((self.model.network, self.widened.over(self.mixture)), (network, self.widened))
+        )
         self.register_buffer("honest_ready", torch.tensor(0.0))
         self.register_buffer("plan_margin", torch.tensor(PLAN_MARGIN))
         self.register_buffer("plan_floor", torch.tensor(PLAN_FLOOR))
@@ -100,9 +104,9 @@ class MAC(Policy):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MAC:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        honest_head = self._models[0].head
-        if isinstance(honest_head, Mixed):  # no module of the policy: it shares the tensors of one
-            honest_head.which = fn(honest_head.which)
+        for model in self._models:
+            if isinstance(model.head, Mixed):  # no module of the policy: it shares the tensors of one
+                model.head.which = fn(model.head.which)
         return self
 
     @property
@@ -172,7 +176,16 @@ class MAC(Policy):
     def honest(self) -> AnyOrderModel:
         """The model of all densities: its spreads are fitted to rows that were not trained on, and its network is that
         of the acting model, or, when the training is finished, one that stopped early (`honest_steps`)."""
-        return self._models[bool(self.honest_ready)]
+        return self._models[self._has_honest]
+
+    @property
+    def _has_honest(self) -> bool:
+        return not self.settings.honest_steps or bool(self.honest_ready)
+
+    @property
+    def honest_mixture(self) -> GaussianMixture:
+        """The head of the honest model's actions, before its spreads are corrected."""
+        return self.widened.head if self._has_honest else self.mixture
 
     def take_honest(self, network: nn.Module) -> None:
         """Take over the weights of a trained network as those of the honest one."""
@@ -203,7 +216,8 @@ class MAC(Policy):
     @property
     def honest_base(self) -> AnyOrderModel:
         """The honest model before its spreads are corrected."""
-        return AnyOrderModel(self.honest.network, self.head, validate=False)
+        head = self._with_labels(self.honest_mixture, self.of_numbers).to(self.device)
+        return AnyOrderModel(self.honest.network, head, validate=False)
 
     def _read(
         self, observations: Tensor, targets: Tensor, labels: Tensor | None = None

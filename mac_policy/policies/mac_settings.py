@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Literal
 
-from mac_policy.common.checks import check_count, check_distinct
+from mac_policy.common.checks import check_count, check_distinct, check_range
 from mac_policy.common.settings import Count, Depth, Natural, NonNegative, Share, Size, choice
 from mac_policy.core.heads import GaussianMixture, Head
+from mac_policy.core.heads.continuous import MIN_LOG_STD
 from mac_policy.core.networks import MLP, Network, PathTransformer, TrunkQuery
 from mac_policy.policies.decoding import Decode
 from mac_policy.policies.settings import PolicySettings
@@ -39,6 +40,7 @@ HEADS: dict[str, Callable[[MACSettings], GaussianMixture]] = {
 Dims = Annotated[tuple[int | str, ...], check_distinct]
 """Action dims, by index or name."""
 NetworkName = Annotated[str, choice(NETWORKS)]
+Floor = Annotated[float, partial(check_range, low=MIN_LOG_STD, high=-1e-3)]
 TrainedMasks = Literal["conditional", "marginal", "both"]
 
 
@@ -72,6 +74,8 @@ class MACSettings(PolicySettings):
     honest_steps, honest_folds: training steps of a second network that stops early, whose densities are the policy's,
         and the parts of the episodes by which its spreads are fitted; for few demonstrations, which the acting network
         learns by heart (0 steps: the acting network's densities, its spreads fitted to the held-out episodes)
+    honest_noise, honest_floor: evidence_noise and min_log_std of that second network, since what acts well is not what
+        is honest; null: as those of the acting one
     masks_per_row: questions for each training row; the trunk reads its observation once for all of them
     decode: 'mode', 'sample', 'mean', or 'best' of `candidates` samples by likelihood
     decode_alone: the same where nothing is commanded: the mode may stand still for ever at a place whose likeliest
@@ -107,6 +111,8 @@ class MACSettings(PolicySettings):
     least_belief: Share = 0.0
     honest_steps: Natural = 0
     honest_folds: Annotated[int, partial(check_count, least=2)] = 3
+    honest_noise: NonNegative | None = None
+    honest_floor: Floor | None = None
     masks_per_row: Count = 4
     decode: Decode = "mode"
     decode_alone: Literal["mode", "sample", "mean"] | None = None
@@ -137,6 +143,13 @@ class MACSettings(PolicySettings):
                 f"weights and reweighting correct the parallel training of unseen dims, which a {self.network} does "
                 f"not do: leave them as they are, got weights={self.weights!r}, reweighting={self.reweighting!r}"
             )
+
+    @property
+    def of_honest(self) -> MACSettings:
+        """The settings of a network whose densities are honest."""
+        noise = self.evidence_noise if self.honest_noise is None else self.honest_noise
+        floor = self.min_log_std if self.honest_floor is None else self.honest_floor
+        return replace(self, honest_steps=0, evidence_noise=noise, min_log_std=floor)
 
     def check_labels(self) -> None:
         """ValueError unless training teaches how likely any part of a command is given a label."""

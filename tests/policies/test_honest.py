@@ -52,8 +52,51 @@ def test_densities_that_stop_early_are_honest_where_those_of_the_acting_network_
     assert honest == pytest.approx(0.9, abs=0.04)
 
 
+def regions(episodes, seed):
+    """Episodes of two actions: the second one follows the first closely where the observation is above zero, and is
+    noise of its own elsewhere. Also its true standard deviation at each step."""
+    rng, made, deviations = np.random.default_rng(seed), [], []
+    for _ in range(episodes):
+        tight = np.arange(100) % 2 == 0
+        seen = np.stack([np.where(tight, 1.0, -1.0), rng.normal(size=100)], 1).astype(np.float32)
+        first = 0.5 * seen[:, 1] + 0.3 * rng.normal(size=100)
+        deviation = np.where(tight, 0.02, 0.3)
+        second = np.where(tight, first, 0.0) + deviation * rng.normal(size=100)
+        zeros, no = np.zeros(100, np.float32), np.zeros(100, bool)
+        acted = np.stack([first, second], 1).clip(-3, 3).astype(np.float32)
+        made.append(Episode(np.concatenate([seen, seen[-1:]]), acted, zeros, no, no))
+        deviations.append(deviation)
+    return Demonstrations.of(made, name="regions", kind="scripted"), np.concatenate(deviations)
+
+
+def test_without_noise_and_floor_densities_are_honest_in_tight_and_loose_regions_alike(tmp_path):
+    """Evidence noise and the floor of the acting network are none of the honest one's."""
+    space = spaces.Box(-3, 3, (2,), np.float32)
+    both = Spaces.of(spaces.Box(-np.inf, np.inf, (2,), np.float32), space)
+    known = {"honest_steps": 250, "masks_per_row": 2, "components": 5, "min_log_std": -1.5, "evidence_noise": 0.5}
+    sizes = {"width": 64, "depth": 2, "query_width": 64, "query_depth": 2}
+    (demos, _), (fresh, deviation) = regions(20, 0), regions(20, 1)
+    seen = np.concatenate([episode.observations[:-1] for episode in fresh.episodes])
+    acted = np.concatenate([episode.actions for episode in fresh.episodes])
+    follows = np.where(seen[:, 0] > 0, acted[:, 0], 0.0)
+    true = -0.5 * ((acted[:, 1] - follows) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)
+    short = {}
+    for name, own in (("own", {"honest_noise": 0.0, "honest_floor": -4.0}), ("acting", {})):
+        policy = make_policy("mac", both, sizes | known | own, seed=0)
+        run = quickly(steps=20, batch_size=256, validation=0.1, learning_rate=3e-3)
+        policy = train(policy, demos, run, tmp_path / name, seed=0, quiet=True).policy
+        found = policy.log_prob(seen, acted, given=np.tile([True, False], (len(seen), 1)))
+        short[name] = np.array([(true - found)[region].mean() for region in (seen[:, 0] > 0, seen[:, 0] < 0)])
+        loaded = load_policy(tmp_path / name)
+        np.testing.assert_array_equal(loaded.log_prob(seen, acted), policy.log_prob(seen, acted))
+    assert (short["own"] < [0.35, 0.05]).all(), short
+    assert short["acting"][0] > short["own"][0] + 0.3, short
+
+
 def test_the_acting_network_does_not_depend_on_the_honest_one(tmp_path):
-    with_it, without = (fitted(tmp_path / str(steps), honest_steps=steps) for steps in (20, 0))
+    with_it, without = (
+        fitted(tmp_path / str(steps), honest_steps=steps, honest_noise=0.0, honest_floor=-5.0) for steps in (20, 0)
+    )
     for name, value in without.model.state_dict().items():
         torch.testing.assert_close(with_it.model.state_dict()[name], value, rtol=0, atol=0)
 
@@ -84,6 +127,15 @@ def test_spreads_are_widened_to_the_values_they_are_fitted_to():
     found = head(torch.zeros(1, 2, 3))
     variance = (found.log_weights.exp() * found.log_stds.mul(2).exp()).sum(-1)
     torch.testing.assert_close(variance.sqrt()[0], torch.tensor([3.0, 0.5]), rtol=0.05, atol=0)
+
+
+def test_a_widened_head_over_another_one_keeps_the_same_factors():
+    first, other = Widened(GaussianMixture(2), 2), GaussianMixture(2, min_log_std=-1.0)
+    over, params = first.over(other), torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(0)) - 3
+    first.log_narrow.fill_(0.5)  # after the head over another one was made
+    first.double()
+    assert over.log_narrow.dtype == torch.float64
+    torch.testing.assert_close(over(params).log_stds[..., ::2].float() - other(params).log_stds, torch.full((3, 2, 2), 0.5))
 
 
 def test_a_widened_density_integrates_to_one_and_is_the_same_before_it_is_fitted():

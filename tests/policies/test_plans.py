@@ -161,11 +161,13 @@ def test_plans_that_training_would_not_teach_to_judge_are_refused(kind, settings
         make(kind, horizon=4, execute=4, plans=0.5, **settings)
 
 
-def test_the_quick_form_reads_the_honest_network():
-    policy = planner("mac", honest_steps=10)
+@pytest.mark.parametrize("ready", [0.0, 1.0])
+@pytest.mark.parametrize("floor", [None, -4.0])
+def test_the_quick_form_reads_the_honest_network(ready, floor):
+    policy = planner("mac", honest_steps=10, honest_floor=floor, min_log_std=-0.5)
     for parameter in policy.honest_network.parameters():
         parameter.data = 0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
-    policy.honest_ready.fill_(1.0)
+    policy.honest_ready.fill_(ready)
     values, held = command(1)
     x, commanded = stepping.evidence(policy, inputs.commanded(values, held, 1, policy.spaces.action), 1)
     planned = torch.arange(len(policy.variables))[None] >= ACTION

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +34,17 @@ class Widened(RealHead):
         self._head = (head,)  # not a submodule: its network's policy owns it
         for name in ("log_narrow", "log_wide", "logit_share"):
             self.register_buffer(name, torch.zeros(num_variables))
+
+    def over(self, head: GaussianMixture) -> Widened:
+        """The same factors, now and after another fit, on the conditionals of another head."""
+        other = copy.copy(self)  # which shares the buffers
+        other.num_params, other._head = head.num_params, (head,)
+        return other
+
+    @property
+    def head(self) -> GaussianMixture:
+        """The head whose conditionals are corrected."""
+        return self._head[0]
 
     def forward(
         self, params: Tensor, variables: Tensor | None = None, generator: torch.Generator | None = None
