@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mac_policy.cli.command import Command, options_of, task_of
-from mac_policy.common.settings import Count, Natural, Settings, from_mapping
+from mac_policy.common.settings import Count, Natural, Rows, Settings, from_mapping
 from mac_policy.demonstrations.collect import collect_into_store
 from mac_policy.demonstrations.minari_write import Card
 from mac_policy.demonstrations.resolve import DataSettings
@@ -16,7 +16,7 @@ from mac_policy.demonstrations.resolve import DataSettings
 class Options(Settings):
     """See configs/collect_demos.yaml."""
 
-    episodes: Count
+    episodes: Rows
     seed: Natural
     workers: Count | None
     dataset_id: str | int | None

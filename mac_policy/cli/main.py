@@ -58,10 +58,10 @@ def clean_errors() -> Iterator[None]:
     """A user's mistake becomes one line on stderr and exit code 2; HYDRA_FULL_ERROR=1 shows the traceback."""
     try:
         yield
-    except (ValueError, OSError, ModuleNotFoundError) as error:
+    except (ValueError, OSError, ImportError) as error:
         if os.environ.get("HYDRA_FULL_ERROR") == "1":
             raise
-        extra = EXTRAS.get(str(error.name), "cli") if isinstance(error, ImportError) else None
+        extra = EXTRAS.get(str(error.name), "cli") if isinstance(error, ModuleNotFoundError) else None
         print(f"error: {error}" + (f": pip install 'mac-policy[{extra}]'" if extra else ""), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt as stop:

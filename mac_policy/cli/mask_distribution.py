@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.table import Table
 from torch import Tensor
 
 from mac_policy.cli.command import Command, options_of
+from mac_policy.common.checks import check_count
 from mac_policy.common.files import write_figure
 from mac_policy.common.provenance import run_record, write_json
 from mac_policy.common.settings import Count, Natural, Settings
@@ -72,7 +74,7 @@ class Options(Settings):
     """See configs/mask_distribution.yaml."""
 
     n: Count
-    samples: Count
+    samples: Annotated[int, partial(check_count, most=10**9)]
     seed: Natural
     rows: Any
     out: Path

@@ -76,7 +76,15 @@ def check(config: dict[str, Any], task: Task) -> tuple[Options, TrainSettings]:
             make_settings(kind, check_mapping(kind, config[kind]))
     for kind in options.train or ():
         check_choice("policy in train", kind, POLICIES)
-    for run in plan(options, task.experiment.runs):
+    runs = plan(options, task.experiment.runs)
+    folders = [f"{run.run}-s{options.seed + run.seed}" for run in runs]
+    if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
+        kinds = ", ".join(run.kind for run, folder in zip(runs, folders, strict=True) if folder == twice)
+        raise ValueError(
+            f"name={options.name} gives the folder {twice} to several runs ({kinds}): choose one of them, as in "
+            f"policy={runs[-1].kind}"
+        )
+    for run in runs:
         needed = {field.name for field in fields(find_policy(run.kind).settings_class)}
         if not needed <= set(config.get(run.kind) or ()):  # a preset has some settings of kinds that are not chosen
             raise ValueError(f"train names {run.kind}, whose settings are missing: choose policy={run.kind}")

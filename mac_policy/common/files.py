@@ -102,7 +102,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 def read_tensors(path: Path, largest: int | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file. CheckpointError where the file is damaged, where its checksum
-    is not that of its bytes, or where it has more than `largest` bytes; files of other programs have no checksum."""
+    is not that of its bytes, or where it has more than `largest` bytes. Files of other programs have no checksum."""
     from safetensors.torch import load
 
     size = path.stat().st_size

@@ -91,6 +91,12 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     if unknown := sorted(tensors.keys() - want.keys()):
         raise CheckpointError(f"{path} holds a tensor that its {CONFIG} does not ask for: {unknown[0]!r}")
     ready = {name: fitting(name, tensor, want[name], path) for name, tensor in tensors.items()}
+    put(model, ready, path)
+
+
+def put(model: nn.Module, ready: Mapping[str, Tensor], path: Path) -> None:
+    """Load tensors that fit; CheckpointError for a parameter that is too large, or with which the module cannot be
+    used."""
     for name, parameter in model.named_parameters():
         if name in ready and parameter.is_floating_point() and bool((ready[name].abs() > LARGEST_WEIGHT).any()):
             raise CheckpointError(f"{path}: {name!r} holds a parameter of a size above {LARGEST_WEIGHT:g}")

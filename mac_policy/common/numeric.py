@@ -18,6 +18,8 @@ def as_numbers(name: str, values: Any) -> NDArray[Any]:
     """
     if type(values) is np.ndarray and values.dtype.kind in "fiub":
         return values
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} must be arrays of numbers, got a masked array in which some are masked")
     try:
         found = np.asarray(values)
         if found.dtype.kind == "O" and found.size and all(isinstance(value, Real) for value in found.flat):

@@ -39,6 +39,8 @@ Size = Annotated[int, partial(check_count, most=100_000)]
 """1, 2, ..., 100000: of a network's layer."""
 Depth = Annotated[int, partial(check_count, most=1000)]
 """1, 2, ..., 1000: of what is repeated for every layer or step."""
+Rows = Annotated[int, partial(check_count, most=1_000_000)]
+"""1, 2, ..., 1000000: of what is listed at once, such as the rows of a step or the episodes of a run."""
 Positive = Annotated[float, check_positive]
 """A finite number above 0."""
 NonNegative = Annotated[float, partial(check_range, low=0)]

@@ -44,7 +44,10 @@ def check_dataset_id(dataset_id: str) -> str:
 
     match = DATASET_ID_RE.fullmatch(str(dataset_id))
     if match is None or match.group("version") is None:
-        raise ValueError(f"{dataset_id!r} is no Minari id; the form is (namespace/)name-v<number>")
+        raise ValueError(
+            f"{dataset_id!r} is no Minari id; the form is (namespace/)name-v<number>, "
+            "with a namespace of two or more letters, digits, hyphens and slashes"
+        )
     return dataset_id
 
 

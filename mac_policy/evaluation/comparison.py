@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from mac_policy.common.checks import check_folder_name
-from mac_policy.common.settings import Count, Names, Natural, NonNegative, Positive, Settings
+from mac_policy.common.settings import Count, Names, Natural, NonNegative, Positive, Rows, Settings
 from mac_policy.evaluation.arms import ArmName, Runs, check_arms, check_seeds, datasets, make_teams, policies_of
 from mac_policy.evaluation.rollout import Rollout
 from mac_policy.evaluation.teams import OperatorChoice, Team
@@ -40,7 +40,7 @@ class ComparisonSettings(Settings):
 
     arms: Names | None = None
     training_seeds: tuple[int, ...] = (0,)
-    episodes: Count = 100
+    episodes: Rows = 100
     seed: Natural = 10_000
     envs: Count = 10
     decode: Decode | None = None

@@ -118,6 +118,7 @@ def _parse(line: str) -> EpisodeRecord | None:
         return None
     try:
         values = parse_json(f"{text}}}" if check else line, "a line")
-        return checked(EpisodeRecord, values, "a line")
+        record = checked(EpisodeRecord, values, "a line")
     except ValueError:
         return None
+    return record if record.fill_ms else None

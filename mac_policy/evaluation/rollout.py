@@ -22,7 +22,7 @@ from mac_policy.common.digest import modules_sha256
 from mac_policy.common.processes import map_processes
 from mac_policy.common.progress import with_progress
 from mac_policy.common.provenance import versions
-from mac_policy.common.settings import Count, Natural, Settings
+from mac_policy.common.settings import Count, Natural, Rows, Settings
 from mac_policy.evaluation.episode_store import EpisodeRecord, EpisodeStore
 from mac_policy.evaluation.group import Job, release_environments, run_job
 from mac_policy.evaluation.teams import Team
@@ -43,7 +43,7 @@ class Rollout(Settings):
     """
 
     make_env: EnvironmentFactory
-    episodes: Count
+    episodes: Rows
     seed: Natural = 10_000
     together: Count = 10
     max_change: float | None = None

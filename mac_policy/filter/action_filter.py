@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import ArrayLike
 
+from mac_policy.common.checks import check_count
 from mac_policy.common.labels import numbers
 from mac_policy.filter.completion import Completion, Milliseconds, Number
 from mac_policy.policies.policy import Policy
@@ -92,6 +93,8 @@ class ActionFilter(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         labels, rest = self.completion.said_at_reset(options)  # before the environment is reset
+        if seed is not None:
+            check_count("seed", seed, 0)
         self.completion.abandon(np.array([not self._ended]))
         self._ended = True
         observation, info = self.env.reset(seed=seed, options=rest)

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mac_policy.common.checks import check_flag
 from mac_policy.common.labels import Codes, Label, is_said, unsaid
 from mac_policy.filter.commands import CommandSpace
 from mac_policy.filter.filler import Filled, Filler
@@ -70,6 +71,7 @@ class Completion:
         have = Spaces.of(observation, action)
         ready = policy if isinstance(policy, Policy) else load_policy(policy)
         check_same(ready.spaces, have)
+        check_flag("likelihood", likelihood)
         if likelihood and not ready.has_likelihood:
             raise ValueError(f"likelihood=True needs a policy with one; a {ready.kind} policy has none")
         names, labels = ready.spaces.actions.names, ready.labels

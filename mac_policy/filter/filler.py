@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import time
 import warnings
 from typing import Any, NamedTuple
@@ -17,17 +16,20 @@ import torch
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from mac_policy.common.checks import check_count, check_positive, is_number
+from mac_policy.common.checks import check_count, check_flag, check_positive, check_range
 from mac_policy.common.labels import Codes, categories, unsaid
+from mac_policy.common.numeric import as_numbers
 from mac_policy.filter.commands import Usable, usable_command
 from mac_policy.filter.deadline import Deadline, Late
 from mac_policy.filter.hand_over import HandOver
 from mac_policy.filter.reading import FAULTS
+from mac_policy.policies.inputs import check_request
 from mac_policy.policies.policy import Policy
 from mac_policy.policies.state import PolicyState
 
+LONGEST_DEADLINE = 86_400_000.0
+"""Milliseconds: a day. A thread cannot wait for any time."""
 COUNTED = ("calls", "fallback", "invalid", "clipped", "blind", "failed", "late", "broken", "unknown")
-
 
 STILL = "the robot stands still"
 
@@ -97,13 +99,13 @@ class Filler:
         seed: of the random draws of a policy that samples
         space: the action space; by default the policy's
         """
-        if temperature is not None and not (is_number(temperature) and 0 <= temperature < math.inf):
-            raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
+        check_request(deterministic, temperature, None)
+        check_flag("see_operator", see_operator)
         self.policy, self.batch = policy, check_count("batch", batch)
         self.see_operator, self.deterministic, self.temperature = see_operator, deterministic, temperature
         self.space = space or policy.spaces.action
         self.rest = _resting(rest, self.space.low, self.space.high)
-        self.deadline = None if deadline_ms is None else Deadline(check_positive("deadline_ms", deadline_ms))
+        self.deadline = None if deadline_ms is None else Deadline(check_deadline(deadline_ms))
         self.hand_over = None if max_change is None else HandOver(max_change, batch, policy.action_dim)
         self.counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
         self._warned: set[str] = set()
@@ -118,7 +120,7 @@ class Filler:
 
     def seed(self, seed: int) -> None:
         """Seed the random draws of a policy that samples."""
-        self._generator.manual_seed(seed)
+        self._generator.manual_seed(check_count("seed", seed, 0))
 
     def reset(self, rows: NDArray[np.bool_] | None = None) -> None:
         """Begin a new episode in the rows (B,) that are true; by default in all."""
@@ -302,10 +304,16 @@ class Filler:
             deadline.ask(call, patient=True)
 
 
+def check_deadline(milliseconds: Any) -> float:
+    """ValueError for what is no time that a thread can wait."""
+    check_positive("deadline_ms", milliseconds)
+    return check_range("deadline_ms", milliseconds, 0, LONGEST_DEADLINE)
+
+
 def _resting(rest: ArrayLike | None, low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
     if rest is None:
         return low.clip(0, None).clip(None, high)
-    action: NDArray[Any] = np.asarray(rest, low.dtype)
+    action: NDArray[Any] = as_numbers("rest", rest).astype(low.dtype)
     if action.shape != low.shape or not ((action >= low) & (action <= high)).all():
         raise ValueError(f"rest must be an action in [{low}, {high}], got {rest!r}")
     return action

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mac_policy.common.numeric import as_numbers
+
 
 class HandOver:
     """Limits the filled-in dims of a row after its mask changed: each moves at most `max_change` per step from the
@@ -14,7 +16,7 @@ class HandOver:
 
     def __init__(self, max_change: ArrayLike, batch: int, action_dim: int) -> None:
         """max_change: one number or (n,), in units of the action."""
-        limit = np.asarray(max_change)
+        limit = as_numbers("max_change", max_change)
         if limit.shape not in ((), (action_dim,)) or limit.dtype.kind not in "iuf" or not (limit > 0).all():
             raise ValueError(f"max_change must be a number above 0 or {action_dim} of them, got {max_change!r}")
         self.limit = limit

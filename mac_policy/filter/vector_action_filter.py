@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
+from mac_policy.common.checks import check_count
 from mac_policy.filter.completion import Completion
 from mac_policy.policies.policy import Policy
 
@@ -75,6 +76,9 @@ class VectorActionFilter(VectorWrapper):
     ) -> tuple[Any, dict[str, Any]]:
         rows = np.array((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)
         labels, rest = self.completion.said_at_reset(options)  # before the environments are reset
+        for each in seed if isinstance(seed, (list, tuple)) else [seed]:
+            if each is not None:
+                check_count("seed", each, 0)
         self.completion.abandon(rows & ~self._ended)
         self._ended = self._ended | rows
         observations, info = self.env.reset(seed=seed, options=rest)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mac_policy.common import files as atomic
 from mac_policy.common import folders
-from mac_policy.common.checks import check_choice, check_instance, nearest_hint
+from mac_policy.common.checks import check_choice, check_instance, check_mapping, nearest_hint
 from mac_policy.common.digest import file_sha256
 from mac_policy.common.files import CheckpointError
 from mac_policy.common.folders import CONFIG, SCHEMA, WEIGHTS, read_weights
@@ -94,10 +94,12 @@ def load_policy(
     >>> policy = load_policy("runs/kitchen-mixed/mac-s0")             # needs a trained policy   # doctest: +SKIP
     >>> policy.act(observation, command, mask, deterministic=True)    # doctest: +SKIP
     """
-    folder = Path(folder)
+    folder, target = Path(folder), check_device(device)
+    if spaces is not None:
+        check_instance("spaces", spaces, Spaces)
     config = read_config(folder)
     path = folder / {"last": WEIGHTS, "best": BEST}[check_choice("weights", weights, ("last", "best"))]
-    policy = _build(path, config, settings or {})
+    policy = _build(path, config, {} if settings is None else check_mapping("settings", settings))
     if spaces is not None:
         check_same(policy.spaces, spaces)
     largest = folders.largest_file(policy)
@@ -106,7 +108,20 @@ def load_policy(
         last = read_weights(folder / WEIGHTS, largest)  # densities and beliefs are fitted once, at the end
         tensors |= {key: tensor for key, tensor in last.items() if key.startswith((*HONEST, RULES))}
     _fill(policy, tensors, path)
-    return policy.to(device).eval()
+    return policy.to(target).eval()
+
+
+def check_device(device: Any) -> torch.device:
+    """The device of this name; ValueError where there is none such here."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (AssertionError, ImportError, NotImplementedError, RuntimeError, TypeError) as error:
+        text = str(error).partition("\n")[0]
+        raise ValueError(f"device must be one of this machine, such as 'cpu', got {device!r}: {text}") from error
+    if found.type == "meta":
+        raise ValueError("device must be one that holds numbers, such as 'cpu', got 'meta'")
+    return found
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:

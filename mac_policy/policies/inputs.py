@@ -13,6 +13,9 @@ from mac_policy.common.checks import check_flag, is_finite
 from mac_policy.common.numeric import as_numbers
 from mac_policy.core.checks import check_generator
 
+MOST_ROWS = 10_000_000
+"""Of a call: more are a mistake."""
+
 
 def rows(obs: ArrayLike, size: int, history: int) -> tuple[NDArray[np.float32], bool]:
     """Observations (size,), (B, size) or (B, history, size) with a batch axis, and whether that axis was added."""
@@ -20,6 +23,8 @@ def rows(obs: ArrayLike, size: int, history: int) -> tuple[NDArray[np.float32], 
         found = as_numbers("observations", obs).astype(np.float32, copy=False)
     if found.ndim == 0 or found.shape[-1] != size or found.ndim > 3:
         raise ValueError(f"observations must be ({size},) or (B, {size}), got {found.shape}")
+    if found.ndim > 1 and len(found) > MOST_ROWS:
+        raise ValueError(f"observations must have at most {MOST_ROWS:,} rows, got {len(found):,}")
     if found.ndim == 3 and found.shape[1] != history:
         raise ValueError(f"the policy was trained with a history of {history}, got observations {found.shape}")
     if np.isnan(found).any():

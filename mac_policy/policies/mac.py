@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from mac_policy.common.deprecation import renamed_keywords
+from mac_policy.common.folders import Checked
 from mac_policy.common.labels import Codes
 from mac_policy.core.factorization import MaskTuned
 from mac_policy.core.frame import Frame
@@ -44,6 +45,9 @@ LABEL_FLOOR = -4.0
 """Of the log standard deviations of labels of real values, in normalised units. Acting draws none of them, so that the
 floor is far below that of actions, and only keeps the place of an object at rest from being known without an error."""
 
+LARGEST_FACTOR = 50.0
+"""Logarithm of a factor of spreads, or of the odds of a share."""
+
 
 class MACDraws(NamedTuple):
     """The random numbers of MAC's loss: `masks_per_row` questions for each row."""
@@ -52,7 +56,7 @@ class MACDraws(NamedTuple):
     evidence_noise: Tensor | None  # (n, masks_per_row, variables), 0 in rows without an operator
 
 
-class MAC(Policy):
+class MAC(Checked, Policy):
     """p(action dims left | action dims commanded, observation), dimension after dimension."""
 
     kind: ClassVar[str] = "mac"
@@ -108,6 +112,17 @@ class MAC(Policy):
             if isinstance(model.head, Mixed):  # no module of the policy: it shares the tensors of one
                 model.head.which = fn(model.head.which)
         return self
+
+    def check(self) -> None:
+        """ValueError unless what is fitted at the end of a training could have been."""
+        for head in filter(None, (self.widened, self.widened_labels)):
+            for name, factors in head.named_buffers():
+                if not bool((factors.abs() <= LARGEST_FACTOR).all()):
+                    raise ValueError(f"{name} of the spreads must be of a size of at most {LARGEST_FACTOR:g}")
+        if float(self.honest_ready) not in (0.0, 1.0):
+            raise ValueError(f"honest_ready must be 0 or 1, got {float(self.honest_ready):g}")
+        if not float(self.plan_margin) >= 0:
+            raise ValueError(f"plan_margin must be at least 0, got {float(self.plan_margin):g}")
 
     @property
     def categories(self) -> range:

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from mac_policy.common.folders import Checked
 
 MIN_STD = 1e-2
+LEAST_STD, LARGEST = 1e-6, 1e15
+"""Of the standard deviation of what a robot reads or does, and the size of its values."""
+SLACK = 1e-3
 """Dividing a dimension that hardly moves by its own spread would amplify the noise of a sensor to the size of a
 signal."""
 MARGIN = 0.1
@@ -48,7 +51,12 @@ class Normalizer(Checked, nn.Module):
     def check(self) -> None:
         """ValueError unless the buffers are those of a normaliser."""
         check_spread("normalizer.observation_std", self.observation_std)
+        check_size("normalizer.observation_mean", self.observation_mean)
         check_bounds("normalizer.observation", self.observation_low, self.observation_high)
+        slack = SLACK * torch.maximum(self.observation_low.abs(), self.observation_high.abs()) + SLACK
+        low, high = self.observation_low - slack, self.observation_high + slack
+        if not bool(((self.observation_mean >= low) & (self.observation_mean <= high)).all()):
+            raise ValueError("normalizer.observation_mean lies outside normalizer.observation_low and _high")
 
     def observations(self, values: Tensor) -> Tensor:
         """(..., obs) -> (..., obs) normalised, clipped to the demonstrated range and its margin.
@@ -69,9 +77,16 @@ class Normalizer(Checked, nn.Module):
 
 
 def check_spread(name: str, values: Tensor) -> None:
-    """ValueError unless standard deviations are above zero."""
-    if not bool((values > 0).all()):
-        raise ValueError(f"{name} must be above 0, got {float(values.min())}")
+    """ValueError unless standard deviations are above zero, and such that single precision holds what is divided by
+    them."""
+    if not bool(((values >= LEAST_STD) & (values <= LARGEST)).all()):
+        raise ValueError(f"{name} must be in [{LEAST_STD:g}, {LARGEST:g}], got {float(values.min())}")
+
+
+def check_size(name: str, values: Tensor) -> None:
+    """ValueError for means that are no means of what a robot reads or does."""
+    if not bool((values.abs() <= LARGEST).all()):
+        raise ValueError(f"{name} must be of a size of at most {LARGEST:g}, got {float(values.abs().max())}")
 
 
 def check_bounds(name: str, low: Tensor, high: Tensor) -> None:
@@ -86,5 +101,7 @@ def statistics(
     """Mean and standard deviation (n,) of values (S, n) in float64, the latter at least `min_std`."""
     if not np.isfinite(values).all():
         raise ValueError(f"the demonstrations' {name}s hold NaN or infinity")
+    if values.size and float(np.abs(values).max()) > LARGEST:
+        raise ValueError(f"the demonstrations' {name}s hold numbers of a size above {LARGEST:g}: rescale them")
     flat = values.reshape(-1, values.shape[-1]).astype(np.float64)
     return flat.mean(0), np.maximum(flat.std(0), min_std)

@@ -250,7 +250,7 @@ class Policy(nn.Module, ABC):
 
     def initial_state(self, n: int) -> PolicyState:
         """The state of n rows at the start of their episodes."""
-        check_count("n", n, 0)
+        check_count("n", n, 0, inputs.MOST_ROWS)
         s = self.settings
         return PolicyState(
             history=np.zeros((n, s.history, self.observation_dim), np.float32),
@@ -412,6 +412,5 @@ class Policy(nn.Module, ABC):
         if state is None:
             return self.initial_state(n)
         check_instance("state", state, PolicyState)
-        if len(state) != n:
-            raise ValueError(f"the state has {len(state)} rows, the observations {n}")
+        state.check(n, self.settings.history, self.settings.horizon, self.observation_dim, self.action_dim)
         return state

@@ -42,6 +42,22 @@ class PolicyState:
     listening: NDArray[np.bool_] | None = None
     """(B,): rows whose beliefs are those of this episode; None without labels."""
 
+    def check(self, n: int, history: int, horizon: int, observation_dim: int, action_dim: int) -> None:
+        """ValueError where this is no state of n rows of a policy of these sizes."""
+        if type(self.age) is np.ndarray and self.age.ndim == 1 and len(self) != n:
+            raise ValueError(f"the state has {len(self)} rows, the observations {n}")
+        wanted = (
+            ("history", self.history, (n, history, observation_dim), "f"),
+            ("plan", self.plan, (n, horizon, action_dim), "f"),
+            ("age", self.age, (n,), "i"),
+            ("fresh", self.fresh, (n,), "b"),
+        )
+        for name, found, shape, kind in wanted:
+            if type(found) is not np.ndarray or found.shape != shape or found.dtype.kind != kind:
+                raise ValueError(f"the state's {name} must be an array {shape}, as this policy makes it")
+        if np.count_nonzero(self.age < 0):
+            raise ValueError(f"the state's age must be at least 0, got {self.age.min()}")
+
     def reset(self, rows: NDArray[np.bool_]) -> PolicyState:
         """The state with the rows (B,) that are true put back to the start of an episode."""
         listening = None if self.listening is None else self.listening & ~rows

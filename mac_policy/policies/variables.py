@@ -15,7 +15,7 @@ from mac_policy.common.checks import check_choice
 from mac_policy.common.folders import Checked
 from mac_policy.common.labels import Ahead, AnyLabel, categories, is_said
 from mac_policy.core.frame import Frame
-from mac_policy.policies.normalizer import MARGIN, MIN_STD, check_bounds, check_spread, statistics
+from mac_policy.policies.normalizer import MARGIN, MIN_STD, SLACK, check_bounds, check_size, check_spread, statistics
 
 if TYPE_CHECKING:
     from mac_policy.policies.spaces import Spaces
@@ -149,7 +149,12 @@ class Variables(Checked, nn.Module):
         present action as the spaces say."""
         for name in ("std", "place_std")[: 1 + self.has_frame]:
             check_spread(f"variables.{name}", getattr(self, name))
+        for name in ("mean", "place_mean")[: 1 + self.has_frame]:
+            check_size(f"variables.{name}", getattr(self, name))
         check_bounds("variables.", self.low, self.high)
+        most = torch.maximum(self.low.abs(), self.high.abs())[: self.action_dim] * (1 + SLACK) + 1
+        if not bool((self.mean[: self.action_dim].abs() <= most).all()):
+            raise ValueError("variables.mean lies outside the bounds of the action space")
         for name in ("low", "high"):
             want = torch.tensor([getattr(each, name) for each in self.list[: self.action_dim]])
             if not torch.equal(getattr(self, name)[: self.action_dim], want):

@@ -98,6 +98,11 @@ def make_fabric(settings: TrainSettings) -> Fabric:
         )
     if on_cpu(settings.accelerator):
         check_processes(settings.devices)
+    if settings.nodes > 1 and not LAUNCHERS & os.environ.keys():
+        raise ValueError(
+            f"training.nodes={settings.nodes} waits for processes on other machines: start it on each of them with "
+            "torchrun, or by SLURM"
+        )
     from lightning_fabric import Fabric as LightningFabric
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
@@ -110,7 +115,7 @@ def make_fabric(settings: TrainSettings) -> Fabric:
             precision=settings.fabric_precision(),
         )
         launched.launch()
-    except (TypeError, RuntimeError, OverflowError, MisconfigurationException) as error:
+    except (ImportError, TypeError, RuntimeError, OverflowError, MisconfigurationException) as error:
         raise ValueError(
             f"training.accelerator={settings.accelerator}, devices={settings.devices}, nodes={settings.nodes}, "
             f"strategy={settings.strategy} cannot be used here: {str(error).partition(chr(10))[0]}"
@@ -119,6 +124,10 @@ def make_fabric(settings: TrainSettings) -> Fabric:
         atexit.register(leave_group)
     fabric: Fabric = launched
     return fabric
+
+
+LAUNCHERS = {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "SLURM_NTASKS"}
+"""Variables of the environment, one of which a launcher on several machines sets."""
 
 
 def check_processes(devices: int | str) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 
 from mac_policy.common.checks import check_count, check_range, is_number
-from mac_policy.common.settings import Count, Natural, NonNegative, Settings
+from mac_policy.common.settings import Count, Natural, NonNegative, Rows, Settings
 
 # These settings change how fast a training runs and what it writes, not what it learns.
 WITHOUT_EFFECT = ("save_seconds", "tensorboard", "devices", "nodes", "strategy", "accelerator")
@@ -49,7 +49,7 @@ class TrainSettings(Settings):
 
     steps: Natural = 4000
     epochs: Natural = 0
-    batch_size: Count = 256
+    batch_size: Rows = 256
     learning_rate: NonNegative = 1e-3
     warmup: NonNegative = 0.02
     schedule: Literal["cosine", "linear", "constant"] = "cosine"

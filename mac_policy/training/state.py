@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mac_policy.common import files as atomic
 from mac_policy.common.checks import check_number
 from mac_policy.common.files import CheckpointError
-from mac_policy.common.folders import fitting
+from mac_policy.common.folders import fitting, put
 from mac_policy.common.reading import checked, parse_json
 from mac_policy.common.settings import Natural, NonNegative, Settings
 
@@ -103,7 +103,10 @@ def load_state(state: State, modules: Mapping[str, nn.Module], optimizer: torch.
     except CheckpointError as error:
         raise ResumeError(f"{error}: give resume=false to start afresh") from error
     for name, module in modules.items():
-        module.load_state_dict(weights[name])
+        try:
+            put(module, weights[name], state.path)
+        except CheckpointError as error:
+            raise ResumeError(f"{error}: give resume=false to start afresh") from error
     optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import mac_policy as package
 from mac_policy.core import UniformCardinality
 from mac_policy.core.heads import GaussianMixture
 from mac_policy.core.networks import MLP
+from tests.evaluation.small_environments import Line
 from tests.policies.conftest import ACTION, OBSERVATION, SPACES, make
 
 N = 5
@@ -33,7 +35,10 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "seed": (*NUMBERS, -1, 1.5, None, 10**30),
     "wholes": ("x", {}, object(), NAN, INF, 1.5, None, 10**30, [[1.5]]),
     "share": (*NUMBERS, -0.1, 1.1, None),
-    "temperature": (*NUMBERS, -1, True),
+    "temperature": (*NUMBERS, -1, True, 10**400),
+    "size": (*NUMBERS, 0, -1, 1.5, True, None, 10**12, 10**30),
+    "milliseconds": (*NUMBERS, 0, -1, True, 1e300, 10**400),
+    "limit": ("x", {}, object(), 0, -1, NAN, [[1], [1, 2]], np.zeros(7)),
     "flag": ("yes", "", 2, [1], {}, object(), NAN),
     "generator": (0, "x", [1], True, object(), np.random.default_rng(0), torch.Generator),
     "name": ("", "nope", 5, None, [1], {}, object(), "../x", NAN),
@@ -105,7 +110,14 @@ def policy_calls(policy: Any, name: str, labelled: bool) -> dict[str, Call]:
             {"observation": "observation", "state": "object", "episode_start": "mask", "deterministic": "flag"},
             {"state": (None,), "episode_start": (1, [True])}),
         f"{name}.seed": Call(policy.seed, {}, {"seed": "seed"}),
-        f"{name}.initial_state": Call(policy.initial_state, {}, {"n": "count"}, {"n": (0,)}),
+        f"{name}.initial_state": Call(policy.initial_state, {}, {"n": "size"}, {"n": (0,)}),
+        f"{name} state": Call(
+            lambda **changed: policy.step(obs[None], replace(policy.step(obs[None])[1], **changed)), {},
+            {"history": "array", "plan": "array", "age": "array", "fresh": "array"}),
+        f"{name} filter": Call(
+            lambda **changed: package.ActionFilter(Line(), policy, 1, **changed), {},
+            {"see_operator": "flag", "deterministic": "flag", "likelihood": "flag", "seed": "seed", "rest": "action",
+             "temperature": "temperature", "deadline_ms": "milliseconds", "max_change": "limit"}),
     }  # fmt: skip
     if policy.has_likelihood:
         found[f"{name}.log_prob"] = Call(
@@ -191,6 +203,10 @@ def making_calls() -> dict[str, Call]:
         "make_policy": Call(package.make_policy, {"kind": "bc", "spaces": SPACES, "settings": {"width": 4}},
                             {"kind": "name", "spaces": "object", "settings": "mapping", "seed": "seed"}),
         "load_policy": Call(package.load_policy, {}, {"folder": "folder"}),
+        "load_policy saved": Call(
+            lambda **changed: package.load_policy(package.save_policy(make("bc"), "saved"), **changed), {},
+            {"device": "name", "spaces": "object", "settings": "mapping", "weights": "name"},
+            {"spaces": (None,)}),
         "save_policy": Call(package.save_policy, {"policy": make("bc"), "folder": "saved"},
                             {"policy": "object", "folder": "folder"}, {"folder": ("nowhere",)}),
         "register_policy": Call(package.register_policy, {}, {"policy_class": "kind"}),
@@ -207,7 +223,8 @@ def making_calls() -> dict[str, Call]:
         "operator": Call(package.make_operator("zeros", dims), {}, {"observations": "observation"},
                          {"observations": (*WRONG["observation"][6:10],)}),
         "TrainSettings": Call(package.TrainSettings, {}, {"steps": "count", "learning_rate": "share",
-                                                          "tensorboard": "flag", "devices": "count"},
+                                                          "batch_size": "size", "tensorboard": "flag",
+                                                          "devices": "count"},
                               {"learning_rate": (1.1,), "devices": (-1,)}),
         "PolicySettings": Call(package.PolicySettings, {}, {"history": "count", "labels": "flag",
                                                             "representation": "name"}),
@@ -245,7 +262,8 @@ def table_calls() -> dict[str, Call]:
                                {"n_samples": "count", "random_state": "seed", "X": "table"}, {"random_state": (None,)}),
         "Imputer settings": Call(
             lambda **changed: package.Imputer(**{"members": 1, "steps": 1, **changed}).fit(numbers), {},
-            {"members": "count", "dropout": "share", "fill": "name", "random_state": "seed", "width": "count",
+            {"members": "size", "dropout": "share", "fill": "name", "random_state": "seed", "width": "size",
+             "depth": "size", "batch_size": "size", "num_components": "size",
              "device": "name", "n_jobs": "count"}, {"random_state": (None,), "n_jobs": (None, -1)}),
     }  # fmt: skip
 

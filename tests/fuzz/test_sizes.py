@@ -14,8 +14,12 @@ import zlib
 import h5py
 import numpy as np
 import pytest
+import torch
 from numpy.lib import format as npy
+from safetensors.torch import load_file, save_file
 
+import envs  # noqa: F401  (registers the tasks)
+from mac_policy import TableModel
 from mac_policy.common.arrays import read_npy, read_npz
 from mac_policy.common.files import CheckpointError
 from mac_policy.demonstrations.d4rl import read_d4rl
@@ -23,9 +27,11 @@ from mac_policy.policies.checkpoint import load_policy, save_policy
 from mac_policy.policies.registry import make_policy
 from mac_policy.rows.sets.folders import read_square
 from mac_policy.rows.sets.formats import read_pickle
+from mac_policy.rows.sets.scaling import Scaling
 from tests.demonstrations.helpers import write_d4rl
 from tests.fuzz.malformed import DEEP
 from tests.policies.conftest import SPACES, make
+from tests.scripts.helpers import run_here
 
 TERA = 1 << 40
 
@@ -148,3 +154,58 @@ def test_chunked_hdf5_and_links_out_of_the_file(tmp_path):
         file["hard"] = file["/"]
     with pytest.raises(ValueError, match=r"z\.hdf5: .*out is a link to another file"):
         read_d4rl(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("mask_distribution", "n=3", "samples=1000000000000"),
+        ("shared_autonomy", "task=fork", "operator=expert", "arms=[zeros]", "episodes=9007199254740992"),
+        ("collect_demos", "task=fork", "episodes=9007199254740992"),
+        ("benchmark", "benchmark=yacht", "training.batch_size=9007199254740992"),
+    ],
+)
+def test_options_that_would_fill_the_memory_or_never_end(tmp_path, options):
+    code, _, err = run_here(*options, cwd=tmp_path)
+    option = options[-1].partition("=")[0].rpartition(".")[2]
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert f"{option} must be a whole number of at most" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("normalizer.observation_mean", 1e30),
+        ("normalizer.observation_mean", 1e3),
+        ("normalizer.observation_std", 1e-30),
+        ("variables.mean", -1e9),
+        ("variables.std", 1e-30),
+        ("widened.log_narrow", 1e30),
+        ("plan_margin", -1e9),
+        ("honest_ready", 7.0),
+    ],
+)
+def test_statistics_that_no_training_finds(policy, name, value):
+    tensors = load_file(policy / "model.safetensors")
+    tensors[name] = torch.full_like(tensors[name], value)
+    save_file(tensors, policy / "model.safetensors")  # without a checksum, as other programs write it
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: .*" + name.rpartition(".")[2]):
+        load_policy(policy)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("location", 1e300), ("scale", 1e300), ("low", 1e300), ("high", -1e300), ("location", -7.0)]
+)
+def test_columns_of_a_table_that_are_none(tmp_path, key, value):
+    TableModel(steps=1, width=4, random_state=0).fit({"a": np.arange(40.0), "b": np.arange(40.0) % 7}).save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    next(each for each in config["columns"]["columns"] if each["name"] == "a")[key] = value
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"config\.json.*column 'a'"):
+        TableModel.load(tmp_path)
+
+
+def test_a_table_whose_squares_overflow():
+    with pytest.raises(ValueError, match=r"column 1 of the table holds numbers above 1e\+150"):
+        Scaling.of(np.array([[1.0, 1e300], [2.0, -1e300]]))

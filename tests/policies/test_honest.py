@@ -135,7 +135,9 @@ def test_a_widened_head_over_another_one_keeps_the_same_factors():
     first.log_narrow.fill_(0.5)  # after the head over another one was made
     first.double()
     assert over.log_narrow.dtype == torch.float64
-    torch.testing.assert_close(over(params).log_stds[..., ::2].float() - other(params).log_stds, torch.full((3, 2, 2), 0.5))
+    torch.testing.assert_close(
+        over(params).log_stds[..., ::2].float() - other(params).log_stds, torch.full((3, 2, 2), 0.5)
+    )
 
 
 def test_a_widened_density_integrates_to_one_and_is_the_same_before_it_is_fitted():

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_count, check_positive, is_number
-from mac_policy.core.heads.head import Head, at_least_float32, bounded, draw_index, take, unbounded, uniform
+from mac_policy.core.heads.head import (
+    MOST_COMPONENTS,
+    Head,
+    at_least_float32,
+    bounded,
+    draw_index,
+    take,
+    unbounded,
+    uniform,
+)
 
 MIN_LOG_STD = -7.0
 MAX_LOG_STD = 7.0
@@ -194,7 +203,7 @@ class GaussianMixture(RealHead):
 
     def __init__(self, num_components: int, min_log_std: float | None = None) -> None:
         super().__init__()
-        self.num_components = check_count("num_components", num_components)
+        self.num_components = check_count("num_components", num_components, most=MOST_COMPONENTS)
         self.min_log_std = check_min_log_std(min_log_std)
         self.num_params = 3 * self.num_components
         self.register_buffer("spread", component_spread(self.num_components), persistent=False)

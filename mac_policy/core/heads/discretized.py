@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from mac_policy.common.checks import check_count, check_positive
 from mac_policy.core.heads.discrete import LevelHead, as_index, is_level
-from mac_policy.core.heads.head import bounded, draw_index, take, unbounded, uniform
+from mac_policy.core.heads.head import MOST_COMPONENTS, bounded, draw_index, take, unbounded, uniform
 
 MIN_LOG_SCALE = -7.0
 MAX_LOG_SCALE = 3.0
@@ -117,7 +117,7 @@ class DiscretizedLogisticMixture(LevelHead):
         super().__init__(check_count("num_levels", num_levels, 2))
         if num_levels > 256:
             raise ValueError(f"num_levels must be a whole number in 2..256, got {num_levels}")
-        self.num_components = check_count("num_components", num_components)
+        self.num_components = check_count("num_components", num_components, most=MOST_COMPONENTS)
         self.num_params = 3 * self.num_components
         spread = (2 * torch.arange(num_components) + 1) / num_components - 1
         self.register_buffer("spread", spread, persistent=False)

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from mac_policy.core.checks import check_entries
 
+MOST_COMPONENTS = 100_000
+"""Of a mixture."""
+
 
 class Conditional(Protocol):
     """Univariate distributions, one for each entry of ``batch_shape`` (usually ``(B, N)``)."""

@@ -86,7 +86,11 @@ def _from_objects(name: Name, values: NDArray[Any], dtype: str) -> Cells:
     if kinds in ({bool}, {str}):
         return Cells(name, _objects(cells), dtype)
     check_whole(name, [value for value in cells if isinstance(value, Integral)])
-    return Cells(name, np.array([np.nan if value is None else float(value) for value in cells], np.float64), dtype)
+    try:
+        numbers = [np.nan if value is None else float(value) for value in cells]
+    except OverflowError:
+        raise ValueError(f"column {name!r} holds a number beyond double precision") from None
+    return Cells(name, np.array(numbers, np.float64), dtype)
 
 
 def _kind(name: Name, row: int, value: Any) -> type:

@@ -57,6 +57,20 @@ class Column(Settings):
         if self.varies and self.is_categorical != (len(self.classes) > 1):
             raise ValueError(f"column {self.name!r} is {self.kind} and has {len(self.classes)} classes")
 
+        if not self.is_categorical and not self.empty:
+            self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """ValueError unless location and scale are a mean and a standard deviation of numbers from low to high."""
+        wide, slack = self.high - self.low, 1e-6 * max(abs(self.low), abs(self.high))
+        if not self.low <= self.high or not self.low - slack <= self.location <= self.high + slack:
+            raise ValueError(
+                f"column {self.name!r} must have low <= location <= high, got {self.low:g}, {self.location:g} and "
+                f"{self.high:g}"
+            )
+        if self.varies and not (self.low < self.high and self.scale <= wide):
+            raise ValueError(f"column {self.name!r} has the scale {self.scale:g} for a range of {wide:g}")
+
     @staticmethod
     def of(cells: Cells, kind: str | Sequence[Class] | None = None, find_integers: bool = True) -> Column:
         """The column of these cells. kind: declared; a list of classes; or None, found from the cells."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mac_policy.common.checks import check_range
-from mac_policy.common.settings import Count, NonNegative, Positive, Settings, choice
+from mac_policy.common.settings import Count, Depth, NonNegative, Positive, Rows, Settings, Size, choice
 from mac_policy.core import AnyOrderModel, Factorization, MaskTuned, UniformCardinality
 from mac_policy.core.heads import Head
 from mac_policy.rows.columns.columns import Columns
@@ -51,14 +51,14 @@ class ImputerSettings(Settings):
     """The parameters of an Imputer that the trained weights depend on, validated."""
 
     factorization: Annotated[str, choice(FACTORIZATIONS)]
-    members: Count
+    members: Depth
     steps: Count
     patience: Count
-    batch_size: Count
+    batch_size: Rows
     learning_rate: Positive
-    width: Count
-    depth: Count
-    num_components: Count
+    width: Size
+    depth: Depth
+    num_components: Size
     dropout: Annotated[float, partial(check_range, low=0, high=0.99)]
     noise: NonNegative
     validation: Annotated[float, partial(check_range, low=0, high=0.9)]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+LARGEST = 1e150
 CONSTANT = 1e-6
 """The relative range of values up to which a column counts as constant."""
 
@@ -25,6 +26,11 @@ class Scaling(NamedTuple):
 
     @staticmethod
     def of(rows: NDArray[np.float64], ddof: int = 0) -> Scaling:
+        if len(rows) and bool((far := np.abs(rows).max(0) > LARGEST).any()):
+            raise ValueError(
+                f"column {int(far.argmax())} of the table holds numbers above {LARGEST:g}, whose squares overflow: "
+                "rescale it"
+            )
         std = rows.std(0, ddof=ddof)
         return Scaling(rows.mean(0), np.where(is_constant(rows), 1.0, std))
 
