@@ -168,6 +168,13 @@ class KitchenEnv(Env):
         return frame
 
     def close(self) -> None:
+        if self._rendered:
+            self._rendered = False
+            # What is drawn into would otherwise be deleted by the garbage collector, at any later time, and from the
+            # context of whichever environment then draws.
+            for viewer in self.inner.robot_env.mujoco_renderer._viewers.values():
+                viewer.make_context_current()
+                viewer.con.free()
         self.inner.close()
 
     def _observe(self, raw: dict[str, Any]) -> NDArray[np.float32]:

@@ -43,6 +43,7 @@ SECTIONS = {
 }  # fmt: skip
 CHECKED_WITH_THE_DATA = {"network", "path_network", "head", "regions", "order"}
 NULL = {"min_log_std", "belief_change", "belief_tempering", "arms", "steps", *SECTIONS}
+NUMBERS_OR_NULL = {"belief_tempering", "temperature", "max_change", "honest_noise", "honest_floor"}
 LISTS_OF_NUMBERS = {"seeds", "training_seeds", "target", "steps", "operator_dims", "order", "rows"}
 EMPTY_LISTS = {"missing", "masks", "rows", "order", "subsets"}
 
@@ -88,9 +89,8 @@ def may_be(name, default, value):
     if name in PATHS | NAMES | {"text"}:
         return True
     if isinstance(value, int):
-        return (value > 0 and isinstance(default, float)) or name in ("min_log_std", "belief_tempering", "temperature",
-                                                                      "max_change", "target")  # fmt: skip
-    return value == 1.5 and (isinstance(default, float) or name in ("temperature", "max_change"))
+        return (value > 0 and isinstance(default, float)) or name in NUMBERS_OR_NULL | {"min_log_std", "target"}
+    return value == 1.5 and (isinstance(default, float) or name in NUMBERS_OR_NULL)
 
 
 def inputs(name):

@@ -7,6 +7,7 @@ episodes.
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -77,6 +78,7 @@ def write_gif(path: Path, frames: Frames, fps: float) -> None:
 def render_scene(make_env: TaskEnvironment, scene: tuple[str, EpisodeRecord]) -> tuple[str, Frames]:
     """The title and the frames of an episode, a header above and the action below, (T, height, width, 3)."""
     title, record = scene
+    gc.collect()  # a renderer of an earlier scene that was freed later would delete what this one draws into
     with closing(make_env()) as env:
         space = env.action_space
         if not isinstance(space, spaces.Box):

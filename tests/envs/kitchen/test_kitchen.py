@@ -228,6 +228,21 @@ def test_renders_headless_and_leaves_quietly():
     assert "Traceback" not in run.stderr
 
 
+def test_an_environment_that_was_closed_leaves_the_pictures_of_the_next_one_alone():
+    """The garbage collector deletes what is left of a closed one in the drawing context of the next one."""
+    code = (
+        "import gc; gc.disable()\nfrom envs import kitchen\n"
+        "one, two = (kitchen.make('kitchen-mixed', render_mode='rgb_array', width=64, height=48) for _ in range(2))\n"
+        "one.reset(seed=0); one.render(); one.close(); one.close(); del one\n"
+        "two.reset(seed=0); before = two.render(); gc.collect(); print((two.render() == before).all())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if "libosmesa6" in run.stderr:
+        pytest.skip("no OpenGL on this machine")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1] == "True"
+
+
 @pytest.mark.parametrize("order", ["default", "random", "canonical"])
 def test_orders_follow_the_goal_sets(order):
     rng = np.random.default_rng(0)
