@@ -81,7 +81,7 @@ class MAC(Checked, Policy):
         if settings.honest_steps:
             network = settings.make_network(self.head, *sizes).requires_grad_(False)
             self.honest_network = network
-            mixture = self.own_mixture = HEADS[settings.head](settings.of_honest)
+            mixture = self.own_mixture = HEADS[settings.head](settings.of_honest)  # a module: moves with the policy
         self.widened, self.widened_labels = Widened(mixture, self.variables.chunk), None
         if self.numbers:
             self.widened_labels = Widened(self.of_numbers, len(self.numbers), self.numbers.start)

@@ -215,32 +215,33 @@ def test_rendering_that_cannot_work_names_the_package(monkeypatch):
     assert kitchen.make("kitchen-mixed").reset(seed=0)[0].shape == (30,)
 
 
+def drawn_apart(code):
+    """The last line that code with OpenGL prints in a process of its own, which ends without a traceback."""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if "libosmesa6" in run.stderr:
+        pytest.skip("no OpenGL on this machine")
+    assert run.returncode == 0, run.stderr
+    assert "Traceback" not in run.stderr
+    return run.stdout.splitlines()[-1]
+
+
 def test_renders_headless_and_leaves_quietly():
     code = (
         "from envs import kitchen; env = kitchen.make('kitchen-mixed', render_mode='rgb_array', width=64, height=48)\n"
         "env.reset(seed=0); print(env.render().shape, env.render().std() > 10)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    if "libosmesa6" in run.stderr:
-        pytest.skip("no OpenGL on this machine")
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[-1] == "(48, 64, 3) True"
-    assert "Traceback" not in run.stderr
+    assert drawn_apart(code) == "(48, 64, 3) True"
 
 
 def test_an_environment_that_was_closed_leaves_the_pictures_of_the_next_one_alone():
-    """The garbage collector deletes what is left of a closed one in the drawing context of the next one."""
+    """What the garbage collector frees of a closed environment must not belong to the one that draws."""
     code = (
         "import gc; gc.disable()\nfrom envs import kitchen\n"
         "one, two = (kitchen.make('kitchen-mixed', render_mode='rgb_array', width=64, height=48) for _ in range(2))\n"
         "one.reset(seed=0); one.render(); one.close(); one.close(); del one\n"
         "two.reset(seed=0); before = two.render(); gc.collect(); print((two.render() == before).all())"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    if "libosmesa6" in run.stderr:
-        pytest.skip("no OpenGL on this machine")
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[-1] == "True"
+    assert drawn_apart(code) == "True"
 
 
 @pytest.mark.parametrize("order", ["default", "random", "canonical"])
