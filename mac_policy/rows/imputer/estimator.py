@@ -73,7 +73,8 @@ class Imputer(TransformerMixin, BaseEstimator):
         rows if they would be fewer than 5).
     random_state : None, an integer from 0 to 2**32 - 1, which makes all results reproducible (also of fits in several
         threads, which run one after another), or a numpy RandomState or Generator.
-    n_jobs : threads of `fit`, -1 for all processors; None leaves PyTorch's setting.
+    n_jobs : threads of `fit`, -1 for all processors; None is one. More threads pay for tables with many columns alone:
+        the steps of a small table are so short that threads wait for each other longer than they compute.
     device : device of the training, such as 'cpu' or 'cuda', or 'auto'. Predictions are always made on the CPU.
     verbose : whether `fit` reports its progress (1) or not (0).
 
@@ -307,10 +308,9 @@ def _rows(columns: Columns, data: Any) -> Tensor:
 
 @contextmanager
 def _threads(count: int | None) -> Iterator[None]:
-    """PyTorch with this many threads, -1 for all processors."""
+    """PyTorch with this many threads, -1 for all processors, None for one."""
     before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(os.cpu_count() or 1 if count == -1 else count)
+    torch.set_num_threads(os.cpu_count() or 1 if count == -1 else count or 1)
     try:
         yield
     finally:

@@ -1,8 +1,11 @@
 """Categories, whole numbers and scikit-learn's parameters of an imputer."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from mac_policy import Imputer
 
@@ -176,10 +179,27 @@ def test_a_wrong_parameter_is_named(settings, message):
         Imputer(**(TINY | settings)).fit(frame(20))
 
 
-def test_verbose_reports_and_threads_are_as_before(capsys):
-    import torch
-
-    before = torch.get_num_threads()
-    Imputer(**TINY, verbose=1, n_jobs=1).fit(frame(40))
+def test_verbose_reports(capsys):
+    Imputer(**TINY, verbose=1).fit(frame(40))
     assert "imputer 3/3: loss" in capsys.readouterr().out
-    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("n_jobs", "threads"), [(None, 1), (2, 2), (-1, os.cpu_count())])
+def test_a_fit_takes_its_threads_and_leaves_pytorch_its_own(n_jobs, threads, monkeypatch):
+    import mac_policy.rows.imputer.estimator as estimator
+
+    train, seen = estimator.trained_model, []
+
+    def trained_model(*inputs, **options):
+        seen.append(torch.get_num_threads())
+        return train(*inputs, **options)
+
+    monkeypatch.setattr(estimator, "trained_model", trained_model)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        Imputer(**TINY, n_jobs=n_jobs).fit(frame(40))
+        assert seen == [threads]
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
