@@ -82,7 +82,7 @@ class Encoded:
             draws = None
             if self.posterior is not None and values.shape[1] <= WIDE:
                 drawn = self.posterior(seed).fit(values)
-                draws = np.stack([encoding.numbers(drawn.transform(values))[rows] for _ in range(DRAWS)])
+                draws = np.stack([encoding.numbers(drawn.transform(values[rows])) for _ in range(DRAWS)])
         warned = any(issubclass(each.category, ConvergenceWarning) for each in caught)
         return Filled(found, draws, fitted - begun, done - fitted, warned)
 
