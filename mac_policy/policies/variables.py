@@ -195,16 +195,15 @@ class Variables(Checked, nn.Module):
     ) -> NDArray[np.floating]:
         """(B, act): the actions that keep a robot where the last `actions` sent it, which are its `places`.
 
-        They lead to the last place, from the present reading, where actions have places; without a reading, and of
-        other relative and delta actions, they are zero; an absolute action is repeated, and so is one of unknown
-        meaning.
+        They lead to the last place, from the present reading, where actions have places; without a reading, now or
+        when the last action was carried out, and of other relative and delta actions, they are zero; an absolute
+        action is repeated, and so is one of unknown meaning.
         """
         if self.known.meaning not in ("relative", "delta"):
             return actions
         if not self.known.has_targets:
             return np.zeros_like(actions)
-        back = (places - self.reading(observations)) / self._scale
-        return np.where(np.isnan(places), actions, np.nan_to_num(back, nan=0.0))
+        return np.nan_to_num((places - self.reading(observations)) / self._scale, nan=0.0)
 
     # ---- what a network reads and says ----
 

@@ -537,3 +537,13 @@ def test_without_a_reading_a_relative_action_of_nought_stands_still_and_rest_com
     filler(observations(), *nothing)
     blind = np.full((1, OBSERVATION), np.nan, np.float32)
     np.testing.assert_array_equal(filler(blind, *nothing).actions, np.zeros((1, ACTION), np.float32))
+
+
+@pytest.mark.filterwarnings("ignore:the policy failed:RuntimeWarning", "ignore:the observation is NaN:RuntimeWarning")
+def test_a_command_that_was_carried_out_blindly_is_not_repeated():
+    filler = standing("placed", 0.4, RuntimeError("no"))
+    blind, one = np.full((1, OBSERVATION), np.nan, np.float32), np.arange(ACTION)[None] == 0
+    command = np.full((1, ACTION), 0.5, np.float32)
+    assert filler(blind, command, one).actions[0, 0] == np.float32(0.5)  # where that leads is not known
+    for seen in (blind, observations()):
+        np.testing.assert_array_equal(filler(seen, command, ~one & one).actions[0, 0], 0.0)
