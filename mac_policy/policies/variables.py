@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -34,8 +35,8 @@ class Variable(NamedTuple):
 
     step: of the chunk of actions; 0 is the present one
     dim: of the action, or which label
-    low, high: bounds in its unit, of a present action or of the observed number that a label is about; the numbers of
-        the first and the last class
+    low, high: bounds in its unit, of an action (a later step of an absolute chunk: from the present reading, as wide as
+        the demonstrations) or of the observed number that a label is about; the numbers of the first and the last class
     moves: the observed position that the action moves, and by how much a unit of action does; None: not known
     classes: of a categorical variable
     """
@@ -115,8 +116,10 @@ class Variables(Checked, nn.Module):
         self.chunk = horizon * self.action_dim
         steps = path_order(self.known.dims_of("order", order), self.action_dim, horizon)
         self.order = torch.cat([self.chunk + torch.arange(len(self.labels)), steps])
-        self.list = [self._variable(step, dim, spaces) for step in range(horizon) for dim in range(self.action_dim)]
-        self.list += [_label(index, label, spaces) for index, label in enumerate(self.labels)]
+        self._list = [self._variable(step, dim, spaces) for step in range(horizon) for dim in range(self.action_dim)]
+        self._list += [_label(index, label, spaces) for index, label in enumerate(self.labels)]
+        if len(set(self.names[: self.chunk])) < self.chunk:
+            raise ValueError(f"a dim is called as a later step of another: {', '.join(self.names[: self.chunk])}")
         self._scale = np.array(self.known.scale, np.float32)
         self.register_buffer("scale", torch.tensor(self.known.scale), persistent=False)
         n = self.chunk
@@ -142,7 +145,7 @@ class Variables(Checked, nn.Module):
         )
 
     def __len__(self) -> int:
-        return len(self.list)
+        return len(self._list)
 
     def check(self) -> None:
         """ValueError unless the buffers are those of variables: positive spreads, bounds in order, and those of the
@@ -156,18 +159,27 @@ class Variables(Checked, nn.Module):
         if not bool((self.mean[: self.action_dim].abs() <= most).all()):
             raise ValueError("variables.mean lies outside the bounds of the action space")
         for name in ("low", "high"):
-            want = torch.tensor([getattr(each, name) for each in self.list[: self.action_dim]])
+            want = torch.tensor([getattr(each, name) for each in self._list[: self.action_dim]])
             if not torch.equal(getattr(self, name)[: self.action_dim], want):
                 raise ValueError(f"variables.{name} are not the bounds of the action space")
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(variable.name for variable in self.list)
+    def list(self) -> builtins.list[Variable]:
+        bounds = zip(self.low.tolist(), self.high.tolist(), strict=True)
+        later = [
+            each._replace(low=low, high=high) if each.step else each
+            for each, (low, high) in zip(self._list[: self.chunk], bounds, strict=True)
+        ]
+        return later + self._list[self.chunk :]
 
     @property
-    def action_order(self) -> list[int]:
+    def names(self) -> tuple[str, ...]:
+        return tuple(variable.name for variable in self._list)
+
+    @property
+    def action_order(self) -> builtins.list[int]:
         """The variables of the chunk in canonical order."""
-        found: list[int] = self.order[len(self.labels) :].tolist()
+        found: builtins.list[int] = self.order[len(self.labels) :].tolist()
         return found
 
     # ---- what is kept and carried out ----
@@ -203,7 +215,8 @@ class Variables(Checked, nn.Module):
             return actions
         if not self.known.has_targets:
             return np.zeros_like(actions)
-        return np.nan_to_num((places - self.reading(observations)) / self._scale, nan=0.0)
+        back: NDArray[np.floating] = np.nan_to_num((places - self.reading(observations)) / self._scale, nan=0.0)
+        return back
 
     # ---- what a network reads and says ----
 

@@ -24,6 +24,7 @@ class MinariTask(Task):
     """dataset: a Minari id, of a set with Box (or Dict of Box) observations and a Box of actions
     meaning: what an action is: absolute (a place), relative (an offset from the reading), delta (from the last target)
         or unknown; `scripts/inspect_data.py` shows which is likely
+    names, units: of the dims of an action: one name for each, and one unit for each or for all
     observed, scale: of relative actions, for each dim the index of the observation that it moves, and the change that
         a unit of action commands (one number for each dim, or one for all)
     classes: labels of the steps, {name: [class, ...]}: infos/<name> of the data set holds the number or the name of a
@@ -37,6 +38,8 @@ class MinariTask(Task):
     name: str = "minari"
     dataset: str | None = None
     meaning: Meaning = "unknown"
+    names: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
     observed: tuple[int, ...] = ()
     scale: tuple[float, ...] = ()
     classes: Mapping[str, Any] | None = None
@@ -63,7 +66,7 @@ class MinariTask(Task):
 
     @property
     def actions(self) -> Actions:
-        return Actions(meaning=self.meaning, observed=self.observed, scale=self.scale)
+        return Actions(self.names, self.units, self.meaning, self.observed, self.scale)
 
     def folder_name(self, demonstrations: Demonstrations) -> str:
         return demonstrations.source.name.replace("/", "-")

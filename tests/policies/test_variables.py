@@ -14,6 +14,7 @@ from mac_policy.policies.checkpoint import load_policy, save_policy
 from mac_policy.policies.fit import fit_statistics
 from mac_policy.policies.registry import make_policy
 from mac_policy.policies.variables import Variables
+from mac_policy.tasks import MinariTask
 from tests.policies.conftest import ACTION, OBSERVATION, PLACED, SMALL, SPACES, make
 
 SCALE = np.float32([0.5, 0.2, 1.0])
@@ -155,6 +156,20 @@ def test_names_steps_and_order():
     assert (variables.list[4].step, variables.list[4].dim, variables.list[4].unit) == (1, 1, "m")
     assert variables.list[0].moves == (2, 0.5)
     assert (variables.list[1].low, variables.list[1].high) == (-2.0, 2.0)
+    variables.high[4] = 7.0
+    assert (variables.list[1].high, variables.list[4].high) == (2.0, 7.0)
+
+
+def test_a_dim_that_is_called_as_a_later_step_of_another_is_refused():
+    spaces = Spaces.of(*SPACES[:2], Actions(names=("x", "x+1", "grip")))
+    assert Variables(spaces).names == ("x", "x+1", "grip")
+    with pytest.raises(ValueError, match=r"a dim is called as a later step of another: x, x\+1, grip, x\+1,"):
+        Variables(spaces, horizon=2)
+
+
+def test_a_data_set_takes_names_and_units_for_its_dims():
+    actions = MinariTask(names=("x", "y"), units=("m",), meaning="relative", observed=(0, 1), scale=(0.1,)).actions
+    assert (actions.of(2, 4).names, actions.of(2, 4).units) == (("x", "y"), ("m", "m"))
 
 
 def test_what_is_known_of_the_actions_is_stored_with_the_policy(tmp_path):
