@@ -109,6 +109,30 @@ class UniformOrder(RandomOrder):
         return TrainingQueries(whole_path(self, query=~given, given=given, generator=generator), uniform_over(~given))
 
 
+class SharedOrder(UniformOrder):
+    """ARDM's training; all rows are answered along one order, so that a row's answer does not depend on the others.
+
+    >>> import torch
+    >>> from mac_policy.core.factorization import SharedOrder
+    >>> everything = torch.ones(2, 3, dtype=torch.bool)
+    >>> SharedOrder(torch.tensor([2, 0, 1])).ranks(query=everything, given=~everything)[1]
+    tensor([1, 2, 0])
+    """
+
+    deterministic = True
+
+    def __init__(self, order: Tensor) -> None:
+        super().__init__(len(order))
+        self.order = check_order(order, len(order))
+
+    def __repr__(self) -> str:
+        return f"SharedOrder({self.order.tolist()})"
+
+    def ranks(self, *, query: Tensor, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        query, given = check_query(self.num_variables, query=query, given=given)
+        return ranks_in_order(self.order, query=query, given=given)
+
+
 class MaskTuned(RandomOrder):
     """MAC: trains the conditionals that queries with masks ~ M meet, as often as they meet them.
 

@@ -6,6 +6,7 @@ from mac_policy.core.heads.discretized import DiscretizedLogisticMixture, PixelL
 from mac_policy.core.heads.energy import EnergyTilted
 from mac_policy.core.heads.head import Conditional, Head
 from mac_policy.core.heads.mixed import Mixed
+from mac_policy.core.heads.rounded import RoundedMixture
 
 __all__ = [
     "Bernoulli",
@@ -18,4 +19,5 @@ __all__ = [
     "Head",
     "Mixed",
     "PixelLogisticMixture",
+    "RoundedMixture",
 ]

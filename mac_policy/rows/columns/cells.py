@@ -23,7 +23,8 @@ class Cells:
     """The cells of one column.
 
     values: (R,) float64 with NaN where a number is missing, or objects with None where an object is; dtype: the type
-    of the column in its table, by name; classes: those that a column of pandas' type 'category' declares, in order.
+    of the column in its table, by name; classes: those that a column of pandas' type 'category' declares, in order;
+    whole: whether all are Python's or NumPy's whole numbers in a column of objects.
     """
 
     name: Name
@@ -31,6 +32,7 @@ class Cells:
     dtype: str
     classes: tuple[Class, ...] | None = None
     ordered: bool = False
+    whole: bool = False
 
     @property
     def are_numbers(self) -> bool:
@@ -85,12 +87,14 @@ def _from_objects(name: Name, values: NDArray[Any], dtype: str) -> Cells:
         raise ValueError(f"column {name!r} holds both {text!r} and {other!r}: {ADVICE}")
     if kinds in ({bool}, {str}):
         return Cells(name, _objects(cells), dtype)
-    check_whole(name, [value for value in cells if isinstance(value, Integral)])
+    whole = [value for value in cells if isinstance(value, Integral)]
+    check_whole(name, whole)
     try:
         numbers = [np.nan if value is None else float(value) for value in cells]
     except OverflowError:
         raise ValueError(f"column {name!r} holds a number beyond double precision") from None
-    return Cells(name, np.array(numbers, np.float64), dtype)
+    all_whole = 0 < len(whole) == sum(value is not None for value in cells)
+    return Cells(name, np.array(numbers, np.float64), dtype, whole=all_whole)
 
 
 def _kind(name: Name, row: int, value: Any) -> type:

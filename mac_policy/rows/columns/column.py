@@ -85,6 +85,16 @@ class Column(Settings):
     def is_categorical(self) -> bool:
         return self.kind == "categorical"
 
+    @property
+    def log_unit(self) -> float:
+        """log of what one unit of the table's density is in encoded numbers; 0 where there are probabilities."""
+        return float(np.log(self.scale)) if self.kind == "real" else 0.0
+
+    @property
+    def lattice(self) -> tuple[float, float]:
+        """Distance and place of the whole numbers among encoded numbers; (0, 0) where there are none."""
+        return (1 / self.scale, -self.location / self.scale) if self.kind == "integer" else (0.0, 0.0)
+
     def encoded(self, cells: Cells) -> Floats:
         """(R,) numbers as a model has them; NaN where a value is missing."""
         if self.is_categorical:
@@ -141,7 +151,7 @@ def _shown(value: Any) -> str:
 def _kind_of(cells: Cells, find_integers: bool) -> Kind:
     if not cells.are_numbers:
         return "categorical"
-    if _is_whole_type(cells.dtype):
+    if cells.whole or _is_whole_type(cells.dtype):
         return "integer"
     observed = cells.values[~cells.missing]
     return "integer" if find_integers and len(observed) and bool((observed == np.rint(observed)).all()) else "real"

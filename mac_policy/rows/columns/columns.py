@@ -15,10 +15,10 @@ from torch import Tensor
 
 from mac_policy.common.checks import check_choice, check_list, nearest_hint
 from mac_policy.common.settings import Settings, choice, from_mapping
-from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed
+from mac_policy.core.heads import Categorical, GaussianMixture, Head, Mixed, RoundedMixture
 from mac_policy.rows.columns.cells import Cells, Class, Name
 from mac_policy.rows.columns.column import Column
-from mac_policy.rows.columns.markers import suspected_marker
+from mac_policy.rows.columns.markers import suspected
 from mac_policy.rows.columns.reading import ARRAY, form_of, read_table
 from mac_policy.rows.columns.writing import FORMS, write_table
 
@@ -68,7 +68,8 @@ class Columns:
             _check_name(name, [each.name for each in cells])
         found = tuple(Column.of(each, declared.get(each.name), find_integers) for each in cells)
         for column, each in zip(found, cells, strict=True):
-            if not column.is_categorical and (warning := suspected_marker(each)):
+            is_declared = column.is_categorical and (each.name in declared or each.classes is not None)
+            if not is_declared and (warning := suspected(each)):
                 warnings.warn(warning, UserWarning, stacklevel=3)
         return Columns(found, form_of(table), _shared_type(cells))
 
@@ -154,16 +155,24 @@ class Columns:
         }
 
     def log_scales(self) -> Tensor:
-        """log of the scale of each variable (N,), 0 for categories: the density of a value of the table is that of the
-        encoded value divided by its scale."""
-        return torch.tensor([0.0 if c.is_categorical else np.log(c.scale) for c in self.variables], dtype=torch.float64)
+        """log of the scale of each variable (N,), 0 for categories and whole numbers, which have probabilities: the
+        density of a real value of the table is that of the encoded value divided by its scale."""
+        return torch.tensor([c.log_unit for c in self.variables], dtype=torch.float64)
 
-    def head(self, num_components: int = 10, min_log_std: float | None = None) -> Head:
-        """A head for all variables: mixtures of Gaussians for numbers, and one family for each number of classes."""
+    def head(self, num_components: int = 10) -> Head:
+        """A head for all variables: mixtures of Gaussians for numbers, rounded where they are whole, and a family for
+        each number of classes."""
         sizes = [len(column.classes) if column.is_categorical else 0 for column in self.variables]
         kinds = sorted(set(sizes))
-        heads = [Categorical(size) if size else GaussianMixture(num_components, min_log_std) for size in kinds]
+        heads = [Categorical(size) if size else self._numbers(num_components) for size in kinds]
         return heads[0] if len(heads) == 1 else Mixed(heads, [kinds.index(size) for size in sizes])
+
+    def _numbers(self, num_components: int) -> Head:
+        if all(column.kind != "integer" for column in self.variables):
+            return GaussianMixture(num_components)
+        lattices = [column.lattice for column in self.variables]
+        widths, origins = zip(*lattices, strict=True)
+        return RoundedMixture(num_components, widths, origins)
 
     def as_json(self) -> dict[str, Any]:
         """A description in plain JSON, from which `from_json` makes equal columns."""

@@ -46,6 +46,8 @@ def _cast(column: Column, values: NDArray[Any]) -> NDArray[Any]:
     wanted = _numpy_type(column.dtype)
     if column.is_categorical:
         return values.astype(wanted) if wanted is not None and wanted.kind in "bUiuf" else values
+    if column.kind == "integer" and column.dtype == "object" and np.isfinite(values).all():
+        return np.array([int(value) for value in values], dtype=object)
     if wanted is None or wanted.kind not in "iuf" or (wanted.kind in "iu" and (values != np.rint(values)).any()):
         return values
     with np.errstate(over="ignore"):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -22,7 +19,7 @@ from mac_policy.rows.imputer.answers import FILLS, class_probabilities, filled, 
 from mac_policy.rows.imputer.bounds import encoded_bounds
 from mac_policy.rows.imputer.sklearn_base import BaseEstimator, NotFittedError, TransformerMixin
 from mac_policy.rows.imputer.table import Table, check_marker, check_same_columns, names_in, read_table
-from mac_policy.rows.imputer.training import ImputerSettings, seed_from, trained_model
+from mac_policy.rows.imputer.training import ImputerSettings, check_threads, seed_from, threads, trained_model
 from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
 
@@ -147,7 +144,8 @@ class Imputer(TransformerMixin, BaseEstimator):
         settings, seed = self._settings(), seed_from(self.random_state)
         table = read_table(X, type(self).__name__, self.missing_values)
         everything = np.ones(len(table.keys), dtype=bool)
-        columns = Columns.of(table.taken(everything), self.kinds, table.keys, find_integers=False)
+        kinds = dict.fromkeys(table.keys, "integer") if table.whole and not self.kinds else self.kinds
+        columns = Columns.of(table.taken(everything), kinds, table.keys, find_integers=False)
         empty = np.array([column.empty for column in columns.all])
         if empty.any() and not self.keep_empty_features:
             named = ", ".join(repr(column.name) for column in columns.all if column.empty)
@@ -164,7 +162,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         if columns.variables:
             rows = _rows(columns, table.taken(kept))
             rows = rows[~rows.isnan().all(1)]  # rows without observed values carry no information
-            with _threads(self.n_jobs):
+            with threads(self.n_jobs):
                 model, run = trained_model(rows, columns, settings, seed, quiet=not self.verbose)
         # Attributes are set last: an interrupted fit leaves the estimator as it was.
         self.n_features_in_ = len(table.keys)
@@ -260,8 +258,7 @@ class Imputer(TransformerMixin, BaseEstimator):
         check_marker(self.missing_values)
         if not isinstance(self.verbose, bool):
             check_count("verbose", self.verbose, 0)
-        if self.n_jobs is not None and self.n_jobs != -1:
-            check_count("n_jobs", self.n_jobs)
+        check_threads(self.n_jobs)
         return ImputerSettings(**{field.name: getattr(self, field.name) for field in fields(ImputerSettings)})
 
     def _read(self, X: Any) -> Table:
@@ -304,14 +301,3 @@ def _rows(columns: Columns, data: Any) -> Tensor:
     """The variables of a table (R, N), NaN = missing."""
     values, missing = columns.encode(data)
     return values.masked_fill(missing, torch.nan)
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """PyTorch with this many threads, -1 for all processors, None for one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(os.cpu_count() or 1 if count == -1 else count or 1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

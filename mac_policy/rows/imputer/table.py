@@ -20,12 +20,14 @@ class Table:
     """A table and the names of its columns.
 
     data: an array (rows, columns) or a pandas DataFrame, None or NaN where a value is missing; keys: the names of its
-    columns, which are their numbers unless all of them are different texts; names: the column names if all are texts.
+    columns, which are their numbers unless all of them are different texts; names: the column names if all are texts;
+    whole: whether it is an array of floats that was one of whole numbers before its marker was taken out.
     """
 
     data: Any
     keys: tuple[Any, ...]
     names: tuple[str, ...] | None = None
+    whole: bool = False
 
     @property
     def is_frame(self) -> bool:
@@ -114,9 +116,10 @@ def _without(table: Table, missing_values: Any) -> Table:
     wrong = np.asarray(data == missing_values)
     if wrong.shape != data.shape or not wrong.any():
         return table
-    data = data.astype(np.float64 if data.dtype.kind in "iu" else data.dtype if data.dtype.kind == "f" else object)
+    whole = data.dtype.kind in "iu"
+    data = data.astype(np.float64 if whole else data.dtype if data.dtype.kind == "f" else object)
     data[wrong] = np.nan if data.dtype.kind == "f" else None
-    return Table(data, table.keys, table.names)
+    return Table(data, table.keys, table.names, whole)
 
 
 def _frame_without(frame: Any, missing_values: Any) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -14,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mac_policy.common.checks import check_range
+from mac_policy.common.checks import check_count, check_range
 from mac_policy.common.settings import Count, Depth, NonNegative, Positive, Rows, Settings, Size, choice
 from mac_policy.core import AnyOrderModel, Factorization, MaskTuned, UniformCardinality
 from mac_policy.core.heads import Head
@@ -267,3 +269,19 @@ def seed_from(random_state: Any) -> int:
         f"random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy RandomState or Generator, "
         f"got {random_state!r}"
     )
+
+
+def check_threads(n_jobs: int | None) -> int | None:
+    """A number of threads, as the parameter n_jobs has it."""
+    return n_jobs if n_jobs is None or n_jobs == -1 else check_count("n_jobs", n_jobs)
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """PyTorch with this many threads, -1 for all processors, None for one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(os.cpu_count() or 1 if n_jobs == -1 else n_jobs or 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

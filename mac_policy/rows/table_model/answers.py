@@ -44,9 +44,9 @@ class NumberConditional:
         return self.quantile(tail), self.quantile(1 - tail)
 
     def log_prob(self, values: Any) -> Floats:
-        """(R,) log-density of these values, in the units of the table."""
+        """(R,) log-density of these values, in the units of the table; of whole numbers their log-probability."""
         encoded = _encoded(self.column, values, self.mixture.batch_shape)
-        return np.asarray(self.mixture.log_prob(encoded).numpy() - np.log(self.column.scale))
+        return np.asarray(self.mixture.log_prob(encoded).numpy() - self.column.log_unit)
 
     def _numbers(self, encoded: Tensor) -> Floats:
         return np.asarray(encoded.numpy() * self.column.scale + self.column.location)
@@ -69,8 +69,10 @@ class CategoryConditional:
 
     @property
     def mode(self) -> NDArray[Any]:
-        """(R,) the most probable class."""
-        return self.column.decoded(self.conditional.mode.double().numpy())
+        """(R,) the most probable class; None where the row knows it."""
+        found = self.column.decoded(self.conditional.mode.double().numpy())
+        found[np.isnan(self.probabilities).any(-1)] = None
+        return found
 
     def log_prob(self, values: Any) -> Floats:
         """(R,) log-probability of these classes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,11 +29,12 @@ from mac_policy.common.folders import (
 from mac_policy.common.provenance import versions, write_json
 from mac_policy.common.settings import Natural, from_mapping
 from mac_policy.core import AnyOrderModel, Factorization
+from mac_policy.core.factorization import SharedOrder
 from mac_policy.core.heads import Mixed
 from mac_policy.rows.columns import Columns
 from mac_policy.rows.columns.cells import Cells, Class, Name
 from mac_policy.rows.columns.columns import ColumnsRecord
-from mac_policy.rows.imputer.training import trained_model
+from mac_policy.rows.imputer.training import check_threads, threads, trained_model
 from mac_policy.rows.table_model.answers import CategoryConditional, NumberConditional, column_conditional
 from mac_policy.rows.table_model.restoring import restored
 from mac_policy.rows.table_model.settings import TableSettings
@@ -82,8 +84,9 @@ class TableModel:
     (1, 2)
 
     kinds: 'real', 'integer', 'categorical' or a list of classes, for columns whose kind is not to be found from the
-    data (`Columns.of`); names: of an array's columns; random_state: seed of all random numbers; verbose: whether `fit`
-    reports its progress; settings: those of `TableSettings`.
+    data (`Columns.of`); names: of an array's columns; random_state: seed of all random numbers; n_jobs: threads of
+    `fit`, -1 for all processors, None for one; verbose: whether `fit` reports its progress; settings: those of
+    `TableSettings`.
     """
 
     columns: Columns
@@ -99,12 +102,14 @@ class TableModel:
         kinds: Mapping[Name, str | Sequence[Class]] | None = None,
         names: Sequence[Name] | None = None,
         random_state: int = 0,
+        n_jobs: int | None = None,
         verbose: bool = False,
         **settings: Any,
     ) -> None:
         if kinds is not None:
             check_mapping("kinds", kinds)
         self.kinds, self.names, self.verbose = kinds, names, verbose
+        self.n_jobs = check_threads(n_jobs)
         self.random_state = check_count("random_state", random_state, 0)
         self.settings = from_mapping(TableSettings, settings, "settings of a TableModel")
 
@@ -119,7 +124,8 @@ class TableModel:
         rows = values.masked_fill(missing, torch.nan)[~missing.all(1)]  # rows without values carry no information
         if len(rows) < 2:
             raise ValueError(f"the table has {len(rows)} rows with values: fit needs at least two")
-        trained, run = trained_model(rows, columns, self.settings, self.random_state, quiet=not self.verbose)
+        with threads(self.n_jobs):
+            trained, run = trained_model(rows, columns, self.settings, self.random_state, quiet=not self.verbose)
         self.columns, self.model, self.factorization = columns, trained.model, trained.factorization
         losses = [(row["validation_loss"], int(row["step"])) for row in run.rows if "validation_loss" in row]
         loss, best = min(losses, default=(None, run.step))
@@ -141,24 +147,22 @@ class TableModel:
 
         query, given: names of columns; by default the query is all that is not given. Missing values are left out of
         both, row by row; a named column that the table lacks altogether is an error. Numbers have a density, categories
-        a probability; columns that did not vary in `fit` have no density and are left out. orders: random orders that
-        are averaged, with factorization='uniform'.
+        and whole numbers a probability; columns that did not vary in `fit` have no density and are left out. orders:
+        random orders, the same ones for all rows, whose densities are averaged, with factorization='uniform'.
         """
         self._check_fitted()
+        laws = self._laws(check_count("orders", orders))
         cells = self.columns.read(table, partial=True)
         values, missing = self.columns.encode_cells(cells)
         known = self._mask("given", given, cells)
         asked = ~known if query is None else self._mask("query", query, cells)
-        generator = stream(self.random_state, "paths")
+        parts = list(zip(values.split(ROWS), missing.split(ROWS), strict=True))
         found = [
-            self.model.log_prob(
-                x, query=asked & ~hole, given=known & ~hole, factorization=self.factorization, orders=orders,
-                generator=generator,
-            )
-            for x, hole in zip(values.split(ROWS), missing.split(ROWS), strict=True)
-        ]  # fmt: skip
+            torch.cat([self.model.log_prob(x, query=asked & ~h, given=known & ~h, factorization=law) for x, h in parts])
+            for law in laws
+        ]
         units = ((asked & ~missing) * self.columns.log_scales()).sum(1)
-        return np.asarray((torch.cat(found) - units).numpy())
+        return np.asarray((torch.stack(found).logsumexp(0) - math.log(len(found)) - units).numpy())
 
     def sample(self, known: Any = None, n_samples: int = 1, *, random_state: int | None = None) -> Any:
         """Rows with all that is not known drawn from p(the rest | what is known of the row).
@@ -183,7 +187,8 @@ class TableModel:
     def conditionals(self, known: Any = None) -> dict[Name, NumberConditional | CategoryConditional]:
         """p(column | what is known of the row), for every column that is unknown in a row, as distributions over rows.
 
-        known: as in `sample`. In rows that know the column, its distribution is not defined.
+        known: as in `sample`. In rows that know the column, its distribution is not defined: all numbers are NaN, and
+        the most probable class is None.
         """
         values, missing = self._encoded(self._nothing() if _is_nothing(known) else known)
         parts = zip(values.split(ROWS), missing.split(ROWS), strict=True)
@@ -195,7 +200,8 @@ class TableModel:
         for place, column in enumerate(self.columns.variables):
             if bool(missing[:, place].any()):
                 own = head.head_of(place) if isinstance(head, Mixed) else head
-                conditional = own(params[:, place, : own.num_params])
+                numbers = params[:, place, : own.num_params].masked_fill(~missing[:, place, None], torch.nan)
+                conditional = own(numbers, variables=torch.tensor(place))
                 found[column.name] = column_conditional(column, conditional)
         return found
 
@@ -241,6 +247,18 @@ class TableModel:
     def _encoded(self, table: Any) -> tuple[Tensor, Tensor]:
         self._check_fitted()
         return self.columns.encode(table, partial=True)
+
+    def _laws(self, orders: int) -> list[Factorization]:
+        """The paths of a likelihood: the canonical one, or random ones."""
+        if not self.factorization.deterministic:
+            generator, n = stream(self.random_state, "paths"), len(self.columns.variables)
+            return [SharedOrder(torch.randperm(n, generator=generator)) for _ in range(orders)]
+        if orders > 1:
+            raise ValueError(
+                f"orders={orders} averages over random orders: factorization={self.settings.factorization!r} answers "
+                "along one canonical order, use factorization='uniform' or orders=1"
+            )
+        return [self.factorization]
 
     def _nothing(self) -> dict[Name, list[None]]:
         self._check_fitted()

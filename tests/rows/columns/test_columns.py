@@ -123,7 +123,7 @@ def test_declared_kinds_count():
 def test_heads_follow_the_kinds():
     head = Columns.of(animals()).head(num_components=3)
     assert isinstance(head, Mixed)
-    assert [type(head.head_of(place)).__name__ for place in range(4)] == ["GaussianMixture"] * 2 + ["Categorical"] * 2
+    assert [type(head.head_of(place)).__name__ for place in range(4)] == ["RoundedMixture"] * 2 + ["Categorical"] * 2
     assert head.head_of(2).num_classes == 3
     assert isinstance(Columns.of(np.eye(3)).head(), GaussianMixture)
     assert isinstance(Columns.of(np.array([["a"], ["b"]])).head(), Categorical)

@@ -203,3 +203,13 @@ def test_a_fit_takes_its_threads_and_leaves_pytorch_its_own(n_jobs, threads, mon
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_the_score_of_a_whole_number_is_the_log_of_its_probability():
+    counts = pd.array(np.random.default_rng(0).poisson(1.0, 600), dtype="Int64")
+    imputer = Imputer(steps=300, random_state=0).fit(pd.DataFrame({"count": counts}))
+    values = pd.DataFrame({"count": pd.array(range(-5, 40), dtype="Int64")})
+    chances = np.exp(imputer.score_samples(values))
+    assert abs(chances.sum() - 1) < 1e-6
+    shares = np.array([(counts == value).mean() for value in range(4)], float)
+    np.testing.assert_allclose(chances[5:9], shares, atol=0.1)

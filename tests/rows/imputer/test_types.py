@@ -1,5 +1,7 @@
 """What an Imputer returns keeps values and types; input that it cannot use is refused by name."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,12 +36,40 @@ def test_types_that_hold_all_values_stay():
 def test_a_marker_leaves_whole_numbers_whole(frame):
     given = table(dtype="int64").assign(size=lambda t: t["count"] * 3)
     given.iloc[::5, 1] = -999
-    imputer = Imputer(missing_values=-999, kinds=None if frame else {1: "integer"}, **QUICK)
+    imputer = Imputer(missing_values=-999, **QUICK)
     found = np.asarray(imputer.fit_transform(given if frame else given.to_numpy()), np.float64)
     np.testing.assert_array_equal(found, np.rint(found))
     assert (found != -999).all()
     if frame:
         assert str(imputer.transform(given)["count"].dtype) == "Int64"
+
+
+def test_objects_that_are_all_whole_numbers_stay_whole():
+    rows = [[1, 10, 0.5], [2, None, 1.0], [None, 30, 1.5], [4, 40, None]] * 10
+    found = Imputer(**QUICK).fit_transform(np.array(rows, dtype=object))
+    assert {type(value) for value in found[:, :2].flat} == {int}
+    assert [type(value) for value in found[3:4, 2]] == [float]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            ["1", "2", "", "3"],
+            r"column 'kind' holds numbers written as texts, such as '1'.*kinds=.'kind': 'cat",
+        ),
+        (["x", "y", " n/a ", "x"], r"column 'kind' has the class ' n/a ' in 10 rows.*missing_values=' n/a '"),
+    ],
+)
+def test_texts_that_are_holes_or_numbers_are_warned_of(values, message):
+    given = table().assign(kind=values * 10)
+    with pytest.warns(UserWarning, match=message):
+        Imputer(**QUICK).fit(given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Imputer(kinds={"kind": "categorical"}, **QUICK).fit(given)
+        Imputer(**QUICK).fit(given.assign(kind=given["kind"].astype("category")))
+        Imputer(**QUICK).fit(table().assign(kind=["x", "y", "z", "x"] * 10))
 
 
 def test_a_marker_is_no_class():

@@ -1,6 +1,7 @@
 """A model of a table: queries, units, files and errors. Closed forms are in test_closed_form."""
 
 import json
+import math
 import subprocess
 import sys
 import warnings
@@ -180,6 +181,57 @@ def test_early_stopping_keeps_the_best_weights():
     assert without.training == {"rows": 120, "steps": 50, "validation_loss": None, "best_step": 50}
 
 
+def test_whole_numbers_have_probabilities_that_samples_follow(model):
+    counts = np.arange(-30, 60)
+    asked = {"size": np.full(len(counts), 90.0), "rooms": counts}
+    chances = np.exp(model.log_prob(asked, query=["rooms"], given=["size"]))
+    assert abs(chances.sum() - 1) < 1e-6
+    np.testing.assert_allclose(np.exp(model.conditionals({"size": 90.0})["rooms"].log_prob(counts[35:36])), chances[35])
+    drawn = model.sample({"size": 90.0}, 4000)["rooms"]
+    shares = (drawn[:, None] == counts).mean(0)
+    assert np.abs(shares - chances).max() < 4 * np.sqrt(0.25 / 4000)
+
+
+def test_whole_numbers_are_modelled_as_well_as_the_best_that_knows_their_law():
+    rng = np.random.default_rng(0)
+    cause = rng.normal(size=1600)
+    table = {"cause": cause, "count": rng.poisson(np.exp(0.5 * cause))}
+    model = TableModel().fit({name: values[:600] for name, values in table.items()})
+    held_out = {name: values[600:] for name, values in table.items()}
+    rate, count = np.exp(0.5 * held_out["cause"]), held_out["count"]
+    true = count * np.log(rate) - rate - np.array([math.lgamma(k + 1) for k in count])
+    lost = true - model.log_prob(held_out, query=["count"], given=["cause"])
+    assert lost.mean() < 0.05
+
+
+def test_random_orders_are_the_same_for_all_rows():
+    model = TableModel(factorization="uniform", **SMALL).fit(houses())
+    table = houses(20)
+    one = {name: values[3:4] for name, values in table.items()}
+    for orders in (1, 3):
+        np.testing.assert_allclose(model.log_prob(table, orders=orders)[3], model.log_prob(one, orders=orders)[0])
+    assert model.log_prob(one, orders=1) != model.log_prob(one, orders=3)
+
+
+def test_rows_that_know_a_column_have_no_conditional_of_it(model):
+    found = model.conditionals({"size": [90.0, None], "garden": [None, "yes"]})
+    assert np.isnan(found["size"].mean).tolist() == [True, False]
+    assert np.isnan(found["garden"].probabilities).all(1).tolist() == [False, True]
+    assert found["garden"].mode[1] is None
+    assert found["garden"].mode[0] in ("no", "yes")
+
+
+def test_a_fit_takes_one_thread_and_leaves_pytorch_its_own():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        first, second = (TableModel(n_jobs=jobs, **SMALL).fit(houses()) for jobs in (None, 1))
+        assert torch.get_num_threads() == 3
+        np.testing.assert_array_equal(first.log_prob(houses()), second.log_prob(houses()))
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_setting_that_trains_fewer_queries_warns():
     model = TableModel(factorization="marginal", **SMALL).fit(houses())
     with pytest.warns(UntrainedQueryWarning, match="query='both'") as caught:
@@ -204,6 +256,9 @@ def test_a_setting_that_trains_fewer_queries_warns():
         (lambda m: m.sample({"garden": "maybe"}), "'garden' has the class 'maybe'.*'no', 'yes'"),
         (lambda m: m.sample({"sice": 3.0}), "no column 'sice'.*did you mean 'size'"),
         (lambda m: m.sample(n_samples=0), "n_samples must be a whole number"),
+        (lambda m: m.log_prob(houses(), orders=4), "orders=4 averages.*factorization='any' answers along one"),
+        (lambda m: m.log_prob(houses(), orders=0), "orders must be a whole number"),
+        (lambda m: TableModel(n_jobs=0), "n_jobs must be a whole number"),
         (lambda m: m.conditionals({"size": 1.0})["price"].log_prob([1.0, 2.0]), r"shape \(1,\).*\(2,\)"),
         (lambda m: TableModel().log_prob(houses()), "call fit"),
         (lambda m: TableModel(stebs=3), "unknown key in the settings of a TableModel 'stebs'.*'steps'"),
