@@ -82,7 +82,8 @@ class Encoded:
             draws = None
             if self.posterior is not None and values.shape[1] <= WIDE:
                 drawn = self.posterior(seed).fit(values)
-                draws = np.stack([encoding.numbers(drawn.transform(values[rows])) for _ in range(DRAWS)])
+                copies = drawn.transform(np.tile(values[rows], (DRAWS, 1)))  # each row is drawn by itself
+                draws = encoding.numbers(copies).reshape(DRAWS, len(rows), -1)
         warned = any(issubclass(each.category, ConvergenceWarning) for each in caught)
         return Filled(found, draws, fitted - begun, done - fitted, warned)
 

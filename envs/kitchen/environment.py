@@ -61,7 +61,8 @@ JOINT6_LOW = 0.0  # the controller clips joint 6 to [0, 3.8]; below that it cann
 class KitchenEnv(Env):
     """The kitchen with a set of goals, seen as positions (`qpos`, 30 values) or with velocities (`full`, 59).
 
-    Action: 7 arm joint and 2 finger velocities in [-1, 1]. Reward: the number of goals newly completed by the
+    Action: for 7 arm joints and 2 fingers the way from the present reading to the target of the position controller, in
+    [-1, 1], where 1 is .16 rad or m. Reward: the number of goals newly completed by the
     step. `info['completed']` lists the completed goals in the order of completion, `info['is_success']` tells whether
     all are completed. `reset(options={'qpos': array of 30})` starts from a given state at rest.
     """
