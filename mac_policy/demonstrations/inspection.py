@@ -12,7 +12,7 @@ from rich.table import Table
 
 from mac_policy.demonstrations.demonstrations import Demonstrations, Moments, Summary
 from mac_policy.demonstrations.episode import Completions, Episode
-from mac_policy.demonstrations.meaning import DimMeaning, meanings
+from mac_policy.demonstrations.meaning import DimMeaning, meanings, verdict
 
 
 def summary_tables(demonstrations: Demonstrations) -> list[Table]:
@@ -70,6 +70,9 @@ def _meanings(found: list[DimMeaning]) -> Table:
         table.add_row(str(each.dim), each.meaning, str(each.moves), f"{each.place:.2f}", f"{each.offset:.2f}")
     counts = Counter(each.meaning for each in found).most_common()
     said = ", ".join(f"{count} of {len(found)} dims {meaning}" for meaning, count in counts)
+    together = verdict(found)
+    if len(counts) > 1 and together != "unknown":
+        said += f"; all lean towards {together}"
     table.caption = (
         f"{said}; correlations with the next observation and with its change, 'observation' is the closest one"
     )

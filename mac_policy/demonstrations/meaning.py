@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from mac_policy.demonstrations.demonstrations import Demonstrations
 
 LEAST_PLACE = 0.8
 """Correlation of an action with the next reading from which the action counts as a place."""
+CLOSE = 0.03
+"""Readings whose correlations differ by less are as close; of these the one with the action's own index is named."""
 
 
 class DimMeaning(NamedTuple):
@@ -48,5 +51,16 @@ def meanings(demonstrations: Demonstrations) -> list[DimMeaning]:
         meaning: Literal["absolute", "relative", "unknown"] = (
             "absolute" if is_place else "relative" if is_offset else "unknown"
         )
-        found.append(DimMeaning(dim, meaning, int(best.argmax()), float(place.max()), float(offset.max())))
+        own = dim < len(best) and best[dim] > best.max() - CLOSE
+        moves = dim if own else int(best.argmax())
+        found.append(DimMeaning(dim, meaning, moves, float(place.max()), float(offset.max())))
     return found
+
+
+def verdict(found: Sequence[DimMeaning]) -> Literal["absolute", "relative", "unknown"]:
+    """What all dims together are: what most of them are, if every other one leans that way, too."""
+    for meaning, sign in (("absolute", 1), ("relative", -1)):
+        agreed = sum(each.meaning == meaning for each in found)
+        if 2 * agreed > len(found) and all(sign * (each.place - each.offset) > 0 for each in found):
+            return meaning  # type: ignore[return-value]
+    return "unknown"

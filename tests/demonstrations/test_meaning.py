@@ -10,7 +10,7 @@ import pytest
 from mac_policy import Demonstrations, Episode
 from mac_policy.common.correlation import correlation
 from mac_policy.demonstrations.inspection import summary_tables
-from mac_policy.demonstrations.meaning import meanings
+from mac_policy.demonstrations.meaning import DimMeaning, meanings, verdict
 from mac_policy.tasks import MinariTask
 
 DATA = os.environ.get("MAC_DATA")
@@ -74,3 +74,23 @@ def test_the_pens_actions_are_places_and_the_kitchens_are_offsets(file, meaning,
     found = meanings(MinariTask(dataset=str(path)).load_demonstrations(path=path))
     assert sum(each.meaning == meaning for each in found) >= least
     assert {each.meaning for each in found} <= {meaning, "unknown"}
+    if meaning == "absolute":
+        assert verdict(found) == "absolute"
+        assert [each.moves for each in found] == list(range(24))  # the joints of the hand come first in the observation
+
+
+@pytest.mark.parametrize(
+    ("places", "offsets", "meaning"),
+    [
+        ([0.9, 0.9, 0.5], [0.1, 0.1, 0.2], "absolute"),
+        ([0.9, 0.9, 0.2], [0.1, 0.1, 0.5], "unknown"),
+        ([0.1, 0.1, 0.2], [0.9, 0.9, 0.3], "relative"),
+        ([0.9, 0.5, 0.5], [0.1, 0.2, 0.2], "unknown"),
+    ],
+)
+def test_most_dims_decide_where_all_others_lean_their_way(places, offsets, meaning):
+    sure = [
+        "absolute" if p > 0.8 else "relative" if o > 0.8 else "unknown" for p, o in zip(places, offsets, strict=True)
+    ]
+    found = [DimMeaning(i, sure[i], i, places[i], offsets[i]) for i in range(3)]
+    assert verdict(found) == meaning
