@@ -451,17 +451,21 @@ def wear(policy, steps):
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
+PLANS = {"representation": "absolute", "horizon": 3, "execute": 3, "plans": 0.5}
+"""Places in chunks, which are kept while the command agrees with them."""
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("kind", ["bc", "mac"])
-def test_memory_stays_flat_and_every_action_inside(kind):
-    assert wear(make(kind), 6000) < 5
+@pytest.mark.parametrize(("kind", "settings"), [("bc", {}), ("mac", {}), ("mac", PLANS)])
+def test_memory_stays_flat_and_every_action_inside(kind, settings):
+    assert wear(make(kind, **settings), 6000) < 5
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("kind", ["bc", "mac"])
-def test_memory_stays_flat_over_a_hundred_thousand_steps(kind):
-    assert wear(make(kind), 100_000) < 5
+@pytest.mark.parametrize(("kind", "settings"), [("bc", {}), ("mac", {}), ("mac", PLANS)])
+def test_memory_stays_flat_over_a_hundred_thousand_steps(kind, settings):
+    assert wear(make(kind, **settings), 100_000) < 5
 
 
 def test_the_filter_adds_little_to_the_policys_own_time():
