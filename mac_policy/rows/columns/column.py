@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, nearest_hint
 from mac_policy.common.settings import Positive, Settings, choice
+from mac_policy.rows.columns.caps import caps
 from mac_policy.rows.columns.cells import Cells, Class, Name, plain
 
 Kind = Literal["real", "integer", "categorical"]
@@ -28,11 +29,12 @@ IDENTIFIERS = 50  # more classes than this must repeat: a text that is different
 class Column(Settings):
     """A variable of a table.
 
-    kind: 'real'; 'integer', modelled as a real value and decoded as a whole number; or 'categorical', encoded as the
-    place of its value in `classes`. location, scale: of encoded numbers, (value - location) / scale: mean and standard
-    deviation of the observed values. low, high: the smallest and greatest observed number. varies: whether there are
-    two or more different values; only such a column is a variable of a model. dtype, ordered: the type of the column
-    in its table, by name, and whether pandas' categories are ordered. empty: whether no value was observed.
+    kind: 'real'; 'integer', modelled as a real value that is rounded; or 'categorical', encoded as the place of its
+    value in `classes`. location, scale: of encoded numbers, (value - location) / scale: mean and standard deviation of
+    the observed values, wild ones capped (`caps`). low, high: the smallest and greatest observed number. varies:
+    whether there are two or more different values; only such a column is a variable of a model. dtype, ordered: the
+    type of the column in its table, by name, and whether pandas' categories are ordered. empty: whether no value was
+    observed.
     """
 
     name: Name
@@ -196,7 +198,8 @@ def _number(cells: Cells, kind: str) -> Column:
     largest = max(abs(low), abs(high))
     if not high / 2 - low / 2 > CONSTANT * largest / 2:  # halves, so that the range of any finite numbers is finite
         return Column(cells.name, kind, dtype, location=low, low=low, high=high, varies=False)
-    shares = observed / largest  # the squares of shares cannot overflow
+    usual = np.clip(observed, *caps(observed))
+    shares = usual / largest  # the squares of shares cannot overflow
     location = float(shares.mean())
     spread = float(np.sqrt(((shares - location) ** 2).mean()))
     return Column(cells.name, kind, dtype, location=location * largest, scale=spread * largest, low=low, high=high)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.core.heads import Head
+from mac_policy.rows.columns.caps import caps
 
-FENCE = 3.0  # numbers are capped this many interquartile ranges beyond the quartiles, further where tails are heavy
-RARE = 0.01
+FAR = 3.0  # ranges between the caps: a number that is further beyond them is taken for an error and not read
 BINS = 10
 MOST_BINNED = 40  # numbers of a table whose networks read bins, at most: beyond, bins would make up most of a network
 NARROW = 1e-3  # standard deviations: a bin between equal quantiles is a step
@@ -19,8 +19,9 @@ NARROW = 1e-3  # standard deviations: a bin between equal quantiles is a step
 class Encoding(nn.Module):
     """Standardised dimensions (..., D) of encoded values: a number is one dimension, a category one for each class.
 
-    Numbers are capped, so that a single wrong cell moves what is imputed from it by a bounded amount. low, high (N,):
-    the caps in encoded units; owner (D,): the variable of each dimension; knots (C, BINS + 1): quantiles of numbers.
+    Numbers are capped, so that a single wrong cell moves what is imputed from it by a bounded amount; a number far
+    beyond the caps is not read at all. low, high (N,): the caps in encoded units; owner (D,): the variable of each
+    dimension; knots (C, BINS + 1): quantiles of numbers.
     """
 
     low: Tensor
@@ -42,10 +43,12 @@ class Encoding(nn.Module):
         self.register_buffer("owner", torch.arange(len(sizes)).repeat_interleave(sizes))
         self.register_buffer("places", self.owner * head.num_features + slots)
         self.register_buffer("is_number", torch.tensor([size == 0 for size in classes])[self.owner])
-        low, high = caps(rows)
+        ends = [caps(column[~column.isnan()].double().numpy()) for column in rows.T]
+        low, high = torch.tensor(ends, dtype=torch.float64).T.to(rows)
         is_number = torch.tensor([size == 0 for size in classes])
         self.register_buffer("low", torch.where(is_number, low, -torch.inf))
         self.register_buffer("high", torch.where(is_number, high, torch.inf))
+        rows = self.believed(rows)
         observed = (~rows.isnan())[:, self.owner]
         raw = torch.where(observed, self._raw(torch.where(rows.isnan(), 0.0, rows)), 0.0).double()
         count = observed.sum(0).clamp_min(1)
@@ -75,12 +78,23 @@ class Encoding(nn.Module):
         passed = ((x[..., self.binned, None] - begin) / width).clamp(0, 1)
         return torch.where(seen[..., self.binned, None], passed, 0.0).flatten(-2)
 
+    def is_believed(self, values: Tensor, variables: Tensor | None = None) -> Tensor:
+        """(...) bool: whether values, of all variables (..., N) or of these (...), are not far beyond the caps."""
+        which = slice(None) if variables is None else variables
+        low, high = self.low.to(values)[which], self.high.to(values)[which]
+        return (values >= low - FAR * (high - low)) & (values <= high + FAR * (high - low))
+
+    def believed(self, rows: Tensor) -> Tensor:
+        """Values (R, N) with NaN for those that are not believed."""
+        return rows.masked_fill(~self.is_believed(rows), torch.nan)
+
     def capped(self, rows: Tensor) -> Tensor:
         """Values (R, N) with numbers capped; NaN stays."""
         return torch.maximum(torch.minimum(rows, self.high.to(rows.dtype)), self.low.to(rows.dtype))
 
     def of_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Dimensions (R, D), 0 where missing, and the mask of observed ones, of rows with NaN = missing."""
+        rows = self.believed(rows)
         observed = (~rows.isnan())[:, self.owner]
         return torch.where(observed, self._standard(self._raw(torch.where(rows.isnan(), 0.0, rows))), 0.0), observed
 
@@ -88,7 +102,7 @@ class Encoding(nn.Module):
         """Dimensions and evidence (..., D) of what a network is given: features (..., N, F), evidence (..., N)."""
         raw = features.flatten(-2)[..., self.places]
         capped = torch.maximum(torch.minimum(raw, self.high[self.owner].to(raw)), self.low[self.owner].to(raw))
-        seen = evidence[..., self.owner]
+        seen = (evidence & self.is_believed(features[..., 0]))[..., self.owner]
         return torch.where(seen, self._standard(capped), 0.0), seen
 
     def _raw(self, rows: Tensor) -> Tensor:
@@ -102,23 +116,3 @@ class Encoding(nn.Module):
 
     def _standard(self, raw: Tensor) -> Tensor:
         return (raw - self.center.to(raw.dtype)) / self.scale.to(raw.dtype)
-
-
-def caps(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The least and the greatest number that is read, for each column of rows (R, N) with NaN = missing.
-
-    >>> import torch
-    >>> from mac_policy.rows.imputer.encoding import caps
-    >>> [float(end) for end in caps(torch.cat([torch.arange(101.0), torch.tensor([1e9])])[:, None])]
-    [-126.25, 227.25]
-    """
-    values = rows.double()
-    first, third = (values.nanquantile(level, 0) for level in (0.25, 0.75))
-    rare = values.nanquantile(RARE, 0, interpolation="higher")  # never the most extreme value
-    common = values.nanquantile(1 - RARE, 0, interpolation="lower")
-    least, most = (torch.where(rows.isnan(), end, values) for end in (torch.inf, -torch.inf))
-    reach = FENCE * (third - first)
-    wide = (common - rare) / 2  # columns with heavy tails keep them
-    low, high = torch.minimum(first - reach, rare - wide), torch.maximum(third + reach, common + wide)
-    flat = ~(high > low)  # nearly all values are equal
-    return torch.where(flat, least.amin(0), low), torch.where(flat, most.amax(0), high)

@@ -210,6 +210,7 @@ def trained_model(
         head = columns.head(settings.num_components)
         members = _members(rows, columns, parts, settings, head)
         torch.manual_seed(seed)  # dropout draws from the global state
+        rows = members.encoding.believed(rows)
         capped = members.encoding.capped(rows).float()
         model = AnyOrderRows(AnyOrderModel(MemberNetwork(members, head), head, validate=False), law)
         run = TableLoop(model, capped, parts, settings, seed, fabric, quiet)

@@ -60,6 +60,7 @@ class Walk:
         """Take the value (M, B) of a variable (M, B) of each row as known, `where` (M, B) true."""
         shown = self.head.features(values, variables)  # (M, B, F)
         encoding = self.members.encoding
+        where = where & encoding.is_believed(shown[..., 0], variables)
         begins, sizes = self.members.begins[variables], self.sizes[variables].clamp_min(1)
         for slot in range(int(sizes.max())):
             now = where & (slot < sizes)

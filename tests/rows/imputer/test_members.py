@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from mac_policy import TableModel
 from mac_policy.rows.columns import Columns
+from mac_policy.rows.columns.caps import caps
 from mac_policy.rows.imputer import calibration, training
 from mac_policy.rows.imputer.calibration import calibrate
-from mac_policy.rows.imputer.encoding import Encoding, caps
+from mac_policy.rows.imputer.encoding import Encoding
 from mac_policy.rows.imputer.law import MostlyKnown
 from mac_policy.rows.imputer.linear import JointGaussian, fit_gaussian
 from mac_policy.rows.imputer.members import Ensemble, MemberNetwork, Members
@@ -75,16 +77,36 @@ def test_a_fit_with_equal_columns_keeps_a_variance():
 
 
 def test_one_wild_cell_is_capped_and_the_rest_is_not():
-    x = torch.randn(30, 2, generator=generator())
-    wild = x.clone()
-    wild[3, 0] = 1e6
-    low, high = caps(wild)
-    assert (low < x.amin(0)).all()
-    assert (high > x.amax(0)).all()
-    assert high[0] < 20
-    heavy = torch.cat([torch.zeros(90, 1), torch.full((10, 1), 5.0)])  # quartiles are equal, ends are not rare
+    x = np.random.default_rng(0).normal(size=30)
+    low, high = caps(np.append(x, 1e6))
+    assert low < x.min()
+    assert x.max() < high < 20
+    heavy = np.append(np.zeros(90), np.full(10, 5.0))  # quartiles are equal, ends are not rare
     assert caps(heavy)[1] >= 5
-    assert caps(torch.cat([torch.zeros(999, 1), torch.ones(1, 1)]))[1] == 1
+    assert caps(np.append(np.zeros(999), 1.0))[1] == 1
+    assert caps(np.array([-1e308] * 5 + [0.0] * 5 + [1e308] * 5)) == (-np.inf, np.inf)
+
+
+def test_a_number_far_beyond_the_caps_is_not_read():
+    """Whatever it is, the row is imputed as if the cell were missing; within the caps it says something."""
+    model = TableModel(steps=100, width=16, random_state=0).fit(table())
+    given = {"a": [None] * 4, "b": [30.0, 1e4, -1e9, None], "c": [None] * 4, "d": ["x"] * 4}
+    found = [model.conditionals({name: values[row : row + 1] for name, values in given.items()}) for row in range(4)]
+    means = [float(each["a"].mean[0]) for each in found]
+    assert abs(means[0] - means[3]) > 1
+    np.testing.assert_allclose(means[1:3], means[3], rtol=1e-9)
+    first = model.log_prob({"b": [1e4], "a": [0.3]}, query=["a"], given=["b"])  # along a path, too
+    np.testing.assert_allclose(first, model.log_prob({"a": [0.3]}, query=["a"]), rtol=1e-9)
+
+
+def test_a_wild_cell_of_the_fit_changes_little():
+    clean = table()
+    wild = {name: values.copy() for name, values in clean.items()}
+    wild["b"][np.flatnonzero(~np.isnan(wild["b"]))[3]] = 1e7
+    first, second = (TableModel(steps=200, width=16, random_state=0).fit(each) for each in (clean, wild))
+    asked = {"a": np.linspace(-1, 1, 5)}
+    np.testing.assert_allclose(*(m.conditionals(asked)["b"].std for m in (first, second)), rtol=0.5)
+    np.testing.assert_allclose(*(m.conditionals(asked)["b"].mean for m in (first, second)), atol=2)
 
 
 def table(rows=200, seed=0):
