@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -76,9 +76,14 @@ class Column(Settings):
     @staticmethod
     def of(cells: Cells, kind: str | Sequence[Class] | None = None, find_integers: bool = True) -> Column:
         """The column of these cells. kind: declared; a list of classes; or None, found from the cells."""
-        declared = tuple(kind) if kind is not None and not isinstance(kind, str) else cells.classes
-        if declared is not None and kind is not None and isinstance(kind, str) and kind != "categorical":
-            declared = None
+        if kind is None or isinstance(kind, str):
+            declared = cells.classes if kind in (None, "categorical") else None
+        elif isinstance(kind, Iterable):
+            declared = tuple(plain(each) for each in kind)
+        else:
+            raise ValueError(
+                f"kind of the column {cells.name!r} must be one of {', '.join(KINDS)} or a list of classes, got {kind!r}"
+            )
         found = "categorical" if declared is not None else _kind_of(cells, find_integers) if kind is None else kind
         check_choice(f"kind of the column {cells.name!r}", found, KINDS)
         return _categorical(cells, declared) if found == "categorical" else _number(cells, str(found))

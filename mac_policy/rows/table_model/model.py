@@ -32,7 +32,7 @@ from mac_policy.core import AnyOrderModel, Factorization
 from mac_policy.core.factorization import SharedOrder
 from mac_policy.core.heads import Mixed
 from mac_policy.rows.columns import Columns
-from mac_policy.rows.columns.cells import Cells, Class, Name
+from mac_policy.rows.columns.cells import Cells, Class, Name, plain
 from mac_policy.rows.columns.columns import ColumnsRecord
 from mac_policy.rows.imputer.training import check_threads, threads, trained_model
 from mac_policy.rows.table_model.answers import CategoryConditional, NumberConditional, column_conditional
@@ -217,7 +217,7 @@ class TableModel:
             "columns": self.columns.as_json(),
             "settings": asdict(self.settings),
             "random_state": self.random_state,
-            "kinds": None if self.kinds is None else [[name, kind] for name, kind in self.kinds.items()],
+            "kinds": None if self.kinds is None else [[name, _plain_kind(kind)] for name, kind in self.kinds.items()],
             "names": None if self.names is None else list(self.names),
             "training": self.training,
             "versions": versions(),
@@ -280,6 +280,11 @@ class TableModel:
     def _check_fitted(self) -> None:
         if not hasattr(self, "model"):
             raise ValueError("this TableModel is not trained: call fit(table) first, or TableModel.load(folder)")
+
+
+def _plain_kind(kind: str | Sequence[Class]) -> str | list[Any]:
+    """A declared kind, or its classes as Python's own types."""
+    return kind if isinstance(kind, str) else [plain(each) for each in kind]
 
 
 def _is_nothing(known: Any) -> bool:

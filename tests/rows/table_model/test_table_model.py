@@ -162,6 +162,16 @@ def test_a_saved_model_answers_the_same(tmp_path, factorization):
     assert again.columns == model.columns
 
 
+@pytest.mark.parametrize("classes", [range(5), np.arange(5)])
+def test_declared_classes_may_be_any_sequence_and_are_stored(tmp_path, classes):
+    table = {"kind": np.arange(40) % 4, "size": np.arange(40.0)}
+    model = TableModel(kinds={"kind": classes}, **SMALL).fit(table)
+    assert model.columns.column("kind").classes == (0, 1, 2, 3, 4)
+    loaded = TableModel.load(model.save(tmp_path))
+    assert list(loaded.kinds["kind"]) == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(loaded.log_prob(table), model.log_prob(table))
+
+
 def test_a_fit_is_repeatable_and_leaves_the_global_generator_alone():
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -273,6 +283,7 @@ def test_a_setting_that_trains_fewer_queries_warns():
         (lambda m: TableModel().fit([{"a": 1.0}, {"a": 2.0}]), "or a DataFrame, got .* of type list"),
         (lambda m: TableModel().fit(np.ones(5)), r"or a DataFrame, got an array of shape \(5,\)"),
         (lambda m: TableModel(kinds="real").fit(houses()), "kinds must be a mapping"),
+        (lambda m: TableModel(kinds={"size": 5}).fit(houses()), "kind of the column 'size' must be one of real, .*got 5"),
         (lambda m: TableModel(names="ab").fit(np.ones((5, 2))), "names must be a list"),
         (lambda m: TableModel(names=["a"]).fit(houses()), "names are those of an array's columns"),
     ],
