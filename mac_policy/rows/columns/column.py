@@ -82,7 +82,8 @@ class Column(Settings):
             declared = tuple(plain(each) for each in kind)
         else:
             raise ValueError(
-                f"kind of the column {cells.name!r} must be one of {', '.join(KINDS)} or a list of classes, got {kind!r}"
+                f"kind of the column {cells.name!r} must be one of {', '.join(KINDS)}, or a list of classes; "
+                f"got {kind!r}"
             )
         found = "categorical" if declared is not None else _kind_of(cells, find_integers) if kind is None else kind
         check_choice(f"kind of the column {cells.name!r}", found, KINDS)
