@@ -58,7 +58,10 @@ def main() -> None:
         for place, folder in enumerate(options.policies):
             ratio = mean_over_seeds([row[place : place + 1] / row[0] for row in means])
             ends = "" if ratio.ci95 is None or not place else f" ({ratio.ci95[0]:.2f} to {ratio.ci95[1]:.2f})"
-            record["dims"].setdefault(spec, {})[str(folder)] = {"ms": means[:, place].mean(), "ratio": ratio._asdict()}
+            record["dims"].setdefault(spec, {})[str(folder)] = {
+                "ms": means[:, place].mean(), "ms_of_episodes": means[:, place].tolist(), "p95": most[place],
+                "ratio": ratio._asdict(),
+            }  # fmt: skip
             ms = means[:, place].mean()
             print(f"| {spec} | {folder} | {ms:.2f} | {ratio.mean:.2f}{ends} | {most[place]:.2f} |", flush=True)
     print(write_json(options.out / "results.json", record))

@@ -61,6 +61,7 @@ def verdict(found: Sequence[DimMeaning]) -> Literal["absolute", "relative", "unk
     """What all dims together are: what most of them are, if every other one leans that way, too."""
     for meaning, sign in (("absolute", 1), ("relative", -1)):
         agreed = sum(each.meaning == meaning for each in found)
-        if 2 * agreed > len(found) and all(sign * (each.place - each.offset) > 0 for each in found):
+        moving = [each for each in found if each.place or each.offset]
+        if 2 * agreed > len(found) and all(sign * (each.place - each.offset) > 0 for each in moving):
             return meaning  # type: ignore[return-value]
     return "unknown"

@@ -47,16 +47,40 @@ def test_a_point_has_the_mass_of_its_cell():
     torch.testing.assert_close(found[:, 0], mixture.log_prob(x)[:, 0], rtol=0, atol=0)  # no lattice: the density
 
 
-def test_far_tails_and_narrow_components_have_finite_logs_and_gradients():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_far_tails_and_narrow_components_have_finite_logs_and_gradients(dtype):
     head, params = made()
+    params = params.to(dtype)
     params[0, :, 6:] = -30.0  # the least standard deviation
     params[1, :, 6:] = 30.0
     params.requires_grad_()
-    x = torch.tensor([[1e6] * 3, [-1e6] * 3, [0.1] * 3, [ORIGINS[2]] * 3], dtype=torch.float64)
+    x = torch.tensor([[1e6] * 3, [-1e6] * 3, [0.1] * 3, [ORIGINS[2]] * 3], dtype=dtype)
     found = head(params).log_prob(x)
     found.sum().backward()
     assert found.isfinite().all()
     assert params.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("away", [0.0, 5.0, 29.9, 30.6, 300.0, 1e5])
+def test_gradients_are_those_of_the_tail(away, dtype):
+    """Far from a component d log p / d mean is about the distance to the cell's nearer edge."""
+    head, params = RoundedMixture(1, [1.0], [0.0]), torch.zeros(1, 1, 3, dtype=dtype, requires_grad=True)
+    found = head(params).log_prob(torch.full((1, 1), away, dtype=dtype))
+    found.sum().backward()
+    edge = away - 0.5
+    if away > 20:
+        assert float(params.grad[0, 0, 1]) == pytest.approx(edge, rel=2e-3)
+        assert float(found.detach()) == pytest.approx(
+            -0.5 * edge**2 - math.log(edge * math.sqrt(2 * math.pi)), rel=1e-4
+        )
+    else:
+        phi, cdf = (getattr(torch.distributions.Normal(0.0, 1.0), name) for name in ("log_prob", "cdf"))
+        ends = torch.tensor([away - 0.5, away + 0.5], dtype=torch.float64)
+        mass = float(cdf(-ends)[0] - cdf(-ends)[1])
+        slope = float(phi(ends)[0].exp() - phi(ends)[1].exp()) / mass
+        assert float(params.grad[0, 0, 1]) == pytest.approx(slope, rel=1e-3, abs=1e-6)
+        assert float(found.detach()) == pytest.approx(math.log(mass), rel=1e-4)
 
 
 def test_wide_and_narrow_cells_meet():

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mac_policy.core.heads.continuous import GaussianMixture, MixtureConditional, gaussian_log_prob
+from mac_policy.core.heads.continuous import HALF_LOG_2PI, GaussianMixture, MixtureConditional, gaussian_log_prob
 
 NARROW = 0.03
 """Standard deviations of a component: in a narrower cell its density is taken to be constant (within 4e-5)."""
+TAIL = 30.0
+"""Standard deviations from which the tail of a Gaussian is its asymptote, density / distance (within 1e-3)."""
 
 
 class RoundedConditional(MixtureConditional):
@@ -52,12 +54,19 @@ class RoundedConditional(MixtureConditional):
 
 
 def _log_mass(x: Tensor, width: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """log of the mass of N(mean, std^2) within width / 2 of x, computed in the tail that keeps its digits."""
-    inverse = (-log_std).exp()
-    away, half = ((x - mean) * inverse).abs(), 0.5 * width * inverse
-    upper, lower = torch.special.log_ndtr(half - away), torch.special.log_ndtr(-half - away)
-    found: Tensor = upper + (-torch.expm1(lower - upper)).log()
-    return found
+    """log of the mass of N(mean, std^2) within width / 2 of x, in the tail that keeps its digits.
+
+    In double precision, and by the asymptote of the tail where it is far: so gradients stay right.
+    """
+    inverse = (-log_std.double()).exp()
+    begin, step = ((x - mean) * inverse).abs() - 0.5 * width * inverse, width * inverse  # of the cell, in std
+    is_far = begin > TAIL
+    near, far = torch.where(is_far, 0.0, begin), torch.where(is_far, begin, TAIL)
+    upper, lower = torch.special.log_ndtr(-near), torch.special.log_ndtr(-near - step)
+    of_near = upper + (-torch.expm1(lower - upper)).log()
+    share = far / (far + step) * (-step * (far + 0.5 * step)).exp()  # of the tail, beyond the cell
+    of_far = -0.5 * far.square() - far.log() - HALF_LOG_2PI + torch.log1p(-share)
+    return torch.where(is_far, of_far, of_near).to(mean.dtype)
 
 
 class RoundedMixture(GaussianMixture):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+FAR = 3.0  # ranges between the caps
+LONE = 2  # numbers that are so far on one side, at most; more of them are a group
 FENCE = 3.0  # interquartile ranges beyond the quartiles, further where tails are heavy
 RARE = 0.01
 
@@ -26,3 +28,24 @@ def caps(values: NDArray[np.float64]) -> tuple[float, float]:
     if not high > low:  # nearly all values are equal
         return float(values.min()), float(values.max())
     return low, high
+
+
+def believable(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The least and the greatest number (R,), without missing ones, that is not taken for an error.
+
+    An error is one of few numbers that are far beyond all others.
+
+    >>> import numpy as np
+    >>> from mac_policy.rows.columns.caps import believable
+    >>> believable(np.append(np.arange(101.0), 1e9))
+    (-1186.75, 1287.75)
+    >>> believable(np.append(np.arange(101.0), [1e9] * 5))[1]
+    1000000000.0
+    """
+    low, high = caps(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        span = FAR * (high - low) if np.isfinite(high - low) else np.inf
+        least, most = low - span, high + span
+    below, above = values[values < least], values[values > most]
+    least = float(below.min()) if len(below) > LONE else float(least)
+    return least, float(above.max()) if len(above) > LONE else float(most)

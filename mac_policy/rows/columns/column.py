@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mac_policy.common.checks import check_choice, nearest_hint
 from mac_policy.common.settings import Positive, Settings, choice
-from mac_policy.rows.columns.caps import caps
+from mac_policy.rows.columns.caps import believable
 from mac_policy.rows.columns.cells import Cells, Class, Name, plain
 
 Kind = Literal["real", "integer", "categorical"]
@@ -31,7 +31,7 @@ class Column(Settings):
 
     kind: 'real'; 'integer', modelled as a real value that is rounded; or 'categorical', encoded as the place of its
     value in `classes`. location, scale: of encoded numbers, (value - location) / scale: mean and standard deviation of
-    the observed values, wild ones capped (`caps`). low, high: the smallest and greatest observed number. varies:
+    the observed values that are `believable`. low, high: the smallest and greatest observed number. varies:
     whether there are two or more different values; only such a column is a variable of a model. dtype, ordered: the
     type of the column in its table, by name, and whether pandas' categories are ordered. empty: whether no value was
     observed.
@@ -201,10 +201,13 @@ def _number(cells: Cells, kind: str) -> Column:
     if not len(observed):
         return Column(cells.name, kind, dtype, varies=False, empty=True)
     low, high = float(observed.min()), float(observed.max())
-    largest = max(abs(low), abs(high))
+    least, most = believable(observed)
+    usual = observed[(observed >= least) & (observed <= most)]
+    if np.ptp(usual / 2) <= CONSTANT * np.abs(usual).max() / 2:  # halves: the range of any finite numbers is finite
+        usual = observed
+    largest = float(np.abs(usual).max())
     if not high / 2 - low / 2 > CONSTANT * largest / 2:  # halves, so that the range of any finite numbers is finite
         return Column(cells.name, kind, dtype, location=low, low=low, high=high, varies=False)
-    usual = np.clip(observed, *caps(observed))
     shares = usual / largest  # the squares of shares cannot overflow
     location = float(shares.mean())
     spread = float(np.sqrt(((shares - location) ** 2).mean()))

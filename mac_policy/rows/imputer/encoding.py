@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mac_policy.core.heads import Head
-from mac_policy.rows.columns.caps import caps
+from mac_policy.rows.columns.caps import believable, caps
 
-FAR = 3.0  # ranges between the caps: a number that is further beyond them is taken for an error and not read
 BINS = 10
 MOST_BINNED = 40  # numbers of a table whose networks read bins, at most: beyond, bins would make up most of a network
 NARROW = 1e-3  # standard deviations: a bin between equal quantiles is a step
@@ -19,13 +18,15 @@ NARROW = 1e-3  # standard deviations: a bin between equal quantiles is a step
 class Encoding(nn.Module):
     """Standardised dimensions (..., D) of encoded values: a number is one dimension, a category one for each class.
 
-    Numbers are capped, so that a single wrong cell moves what is imputed from it by a bounded amount; a number far
-    beyond the caps is not read at all. low, high (N,): the caps in encoded units; owner (D,): the variable of each
-    dimension; knots (C, BINS + 1): quantiles of numbers.
+    Numbers are capped, so that a single wrong cell moves what is imputed from it by a bounded amount; one that
+    is no `believable` number is not read at all. low, high (N,): the caps in encoded units; least, most (N,): the ends
+    of what is read; owner (D,): the variable of each dimension; knots (C, BINS + 1): quantiles of numbers.
     """
 
     low: Tensor
     high: Tensor
+    least: Tensor
+    most: Tensor
     owner: Tensor
     places: Tensor
     center: Tensor
@@ -43,11 +44,14 @@ class Encoding(nn.Module):
         self.register_buffer("owner", torch.arange(len(sizes)).repeat_interleave(sizes))
         self.register_buffer("places", self.owner * head.num_features + slots)
         self.register_buffer("is_number", torch.tensor([size == 0 for size in classes])[self.owner])
-        ends = [caps(column[~column.isnan()].double().numpy()) for column in rows.T]
-        low, high = torch.tensor(ends, dtype=torch.float64).T.to(rows)
+        columns = [column[~column.isnan()].double().numpy() for column in rows.T]
+        ends = [(*caps(column), *believable(column)) for column in columns]
+        low, high, least, most = torch.tensor(ends, dtype=torch.float64).T.to(rows)
         is_number = torch.tensor([size == 0 for size in classes])
         self.register_buffer("low", torch.where(is_number, low, -torch.inf))
         self.register_buffer("high", torch.where(is_number, high, torch.inf))
+        self.register_buffer("least", torch.where(is_number, least, -torch.inf))
+        self.register_buffer("most", torch.where(is_number, most, torch.inf))
         rows = self.believed(rows)
         observed = (~rows.isnan())[:, self.owner]
         raw = torch.where(observed, self._raw(torch.where(rows.isnan(), 0.0, rows)), 0.0).double()
@@ -79,10 +83,9 @@ class Encoding(nn.Module):
         return torch.where(seen[..., self.binned, None], passed, 0.0).flatten(-2)
 
     def is_believed(self, values: Tensor, variables: Tensor | None = None) -> Tensor:
-        """(...) bool: whether values, of all variables (..., N) or of these (...), are not far beyond the caps."""
+        """(...) bool: whether values, of all variables (..., N) or of these (...), are read."""
         which = slice(None) if variables is None else variables
-        low, high = self.low.to(values)[which], self.high.to(values)[which]
-        return (values >= low - FAR * (high - low)) & (values <= high + FAR * (high - low))
+        return (values >= self.least.to(values)[which]) & (values <= self.most.to(values)[which])
 
     def believed(self, rows: Tensor) -> Tensor:
         """Values (R, N) with NaN for those that are not believed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -24,6 +25,9 @@ from mac_policy.rows.model import AnyOrderRows
 from mac_policy.training.streams import stream
 
 INDICATOR = "missingindicator_"
+
+FORMAT = 2
+"""Of what pickle stores of a fitted Imputer."""
 
 
 class Imputer(TransformerMixin, BaseEstimator):
@@ -144,7 +148,9 @@ class Imputer(TransformerMixin, BaseEstimator):
         settings, seed = self._settings(), seed_from(self.random_state)
         table = read_table(X, type(self).__name__, self.missing_values)
         everything = np.ones(len(table.keys), dtype=bool)
-        kinds = dict.fromkeys(table.keys, "integer") if table.whole and not self.kinds else self.kinds
+        kinds = self.kinds
+        if table.whole and (kinds is None or isinstance(kinds, Mapping)):
+            kinds = {**dict.fromkeys(table.keys, "integer"), **(kinds or {})}
         columns = Columns.of(table.taken(everything), kinds, table.keys, find_integers=False)
         empty = np.array([column.empty for column in columns.all])
         if empty.any() and not self.keep_empty_features:
@@ -170,6 +176,7 @@ class Imputer(TransformerMixin, BaseEstimator):
             self.feature_names_in_ = np.array(table.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        self._format = FORMAT
         self.columns_, self._seed, self._bounds, self._kept, self._indicated = columns, seed, bounds, kept, with_missing
         self.empty_features_, self.constant_features_ = empty, constant
         self.model_, self.n_steps_ = model, run.step if run else 0
@@ -250,6 +257,15 @@ class Imputer(TransformerMixin, BaseEstimator):
         return tags
 
     # ---- between the table and the model ----
+
+    def __setstate__(self, state: Any) -> None:
+        if "columns_" in state and state.get("_format") != FORMAT:
+            raise ValueError(
+                "this Imputer was stored by an earlier version of mac_policy, whose model this version would misread: "
+                "fit it again"
+            )
+        restore = getattr(super(), "__setstate__", self.__dict__.update)
+        restore(state)
 
     def _settings(self) -> ImputerSettings:
         check_choice("fill", self.fill, FILLS)

@@ -11,12 +11,13 @@ from torch import Tensor
 from mac_policy.common.folders import fill
 from mac_policy.core import AnyOrderModel
 from mac_policy.rows.columns import Columns
+from mac_policy.rows.columns.column import FURTHEST
 from mac_policy.rows.imputer.encoding import Encoding
 from mac_policy.rows.imputer.linear import JointGaussian
 from mac_policy.rows.imputer.members import Ensemble, Members
 from mac_policy.rows.table_model.settings import TableSettings
 
-JOINT = "network.members.joint."
+JOINT, ENCODING = "network.members.joint.", "network.members.encoding."
 
 
 def restored(columns: Columns, settings: TableSettings, tensors: Mapping[str, Tensor], path: Path) -> AnyOrderModel:
@@ -36,5 +37,8 @@ def restored(columns: Columns, settings: TableSettings, tensors: Mapping[str, Te
         noise=settings.noise,
     )
     model = AnyOrderModel(Ensemble(members, mixed).double(), mixed, validate=False)
-    fill(model, tensors, path)
+    ends = torch.full((len(sizes),), 2 * FURTHEST, dtype=torch.float64)
+    fill(
+        model, {f"{ENCODING}least": -ends, f"{ENCODING}most": ends, **tensors}, path
+    )  # earlier models read all numbers
     return model.eval().requires_grad_(False)

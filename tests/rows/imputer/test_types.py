@@ -1,5 +1,6 @@
 """What an Imputer returns keeps values and types; input that it cannot use is refused by name."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -42,6 +43,22 @@ def test_a_marker_leaves_whole_numbers_whole(frame):
     assert (found != -999).all()
     if frame:
         assert str(imputer.transform(given)["count"].dtype) == "Int64"
+
+
+def test_a_marker_leaves_the_columns_whole_that_are_not_declared():
+    given = np.random.default_rng(0).integers(0, 6, (60, 3))
+    given[::5, 1] = -1
+    found = Imputer(missing_values=-1, kinds={2: "categorical"}, **QUICK).fit_transform(given)
+    assert all(float(value).is_integer() for value in found[:, 1])
+
+
+def test_a_pickle_of_an_earlier_version_is_refused():
+    imputer = Imputer(**QUICK).fit(table())
+    again = pickle.loads(pickle.dumps(imputer))
+    pd.testing.assert_frame_equal(again.transform(table()), imputer.transform(table()))
+    del imputer._format
+    with pytest.raises(ValueError, match=r"stored by an earlier version.*fit it again"):
+        pickle.loads(pickle.dumps(imputer))
 
 
 def test_objects_that_are_all_whole_numbers_stay_whole():
