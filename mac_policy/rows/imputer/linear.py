@@ -6,6 +6,8 @@ factorisation a row: the latent z of x = mean + W z + noise has the posterior pr
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -34,13 +36,18 @@ class JointGaussian(nn.Module):
         self.register_buffer("noise", noise)
 
     @torch.no_grad()
-    def forward(self, x: Tensor, evidence: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of every dimension given x at `evidence`, (M, B, D) each."""
+    def forward(self, x: Tensor, evidence: Tensor) -> Conditionals:
+        """The conditionals of every dimension given x (M, B, D) at `evidence`."""
         latent, factor = self._latent(x, evidence)
         members, rows, dims = x.shape
         right = self.loadings.mT[:, None].expand(members, rows, -1, dims)
-        spread = torch.linalg.solve_triangular(factor, right, upper=False).square().sum(-2)
-        return self._mean(latent), (self.noise[:, None] + spread).sqrt()
+        roots = torch.linalg.solve_triangular(factor, right, upper=False)
+        return Conditionals(self._mean(latent), (self.noise[:, None] + roots.square().sum(-2)).sqrt(), roots)
+
+    def prior_covariance(self, dims: slice) -> Tensor:
+        """(M, d, d) of some dimensions, given nothing."""
+        part = self.loadings[:, dims]
+        return part @ part.mT + torch.diag_embed(self.noise[:, dims])
 
     @torch.no_grad()
     def belief(self, x: Tensor, evidence: Tensor) -> Belief:
@@ -65,6 +72,20 @@ class JointGaussian(nn.Module):
         return torch.cholesky_solve(torch.bmm(off, scaled)[..., None], factor)[..., 0], factor
 
 
+class Conditionals(NamedTuple):
+    """mean, std (M, B, D); roots (M, B, k, D): the covariance of two dimensions is the product of their columns, the
+    variance of one that product and its noise."""
+
+    mean: Tensor
+    std: Tensor
+    roots: Tensor
+
+    def covariance(self, joint: JointGaussian, dims: slice) -> Tensor:
+        """(M, B, d, d) of some dimensions."""
+        part = self.roots[..., dims]
+        return part.mT @ part + torch.diag_embed(joint.noise[:, None, dims])
+
+
 class Belief:
     """The conditionals of all dimensions of (M, B) rows given what is known so far.
 
@@ -78,6 +99,11 @@ class Belief:
     @property
     def std(self) -> Tensor:
         return torch.maximum(self.variance, self.joint.noise[:, None]).sqrt()
+
+    def covariance_of(self, dims: slice) -> Tensor:
+        """(M, B, d, d) of some dimensions."""
+        part = self.joint.loadings[:, None, dims]
+        return part @ self.covariance @ part.mT + torch.diag_embed(self.joint.noise[:, None, dims])
 
     def first(self, rows: int) -> Belief:
         """The first rows of each member, (M, rows): a view."""
@@ -106,7 +132,7 @@ def fit_gaussian(x: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     >>> z = torch.randn(500, 1, generator=torch.Generator().manual_seed(0)).double()
     >>> x = z.expand(500, 2)
     >>> joint = JointGaussian([fit_gaussian(x, torch.ones(500, 2, dtype=torch.bool))])
-    >>> mean, std = joint(torch.ones(1, 1, 2).double(), torch.tensor([[[True, False]]]))
+    >>> mean, std, _ = joint(torch.ones(1, 1, 2).double(), torch.tensor([[[True, False]]]))
     >>> abs(float(mean[0, 0, 1]) - 1) < 0.01
     True
     """

@@ -17,7 +17,9 @@ from mac_policy.core.networks.network import SetNetwork
 from mac_policy.rows.imputer.encoding import Encoding
 from mac_policy.rows.imputer.linear import JointGaussian
 
-LEAST_PROBABILITY = 1e-2  # of a class, by the linear part
+LEAST_LOG_PROBABILITY = math.log(1e-2)  # of a class, by the linear part
+LEAST_SHARE = 1e-3  # of a class, in the table
+MOST_CLASSES = 30  # of a category that is discriminated: beyond, the cube of their number would take most of the time
 MIN_LOG_STD = -4.5  # of a component, in standard deviations of a column: bounds the density of rounded values
 MAX_LOG_STD = 3.0
 
@@ -62,7 +64,7 @@ class Members(nn.Module):
 
     The Gaussian fills in the row. The network reads it, its standard deviations, what is seen, and the bins of what is
     seen, with which it makes steps as a tree does. The Gaussian's mean and standard deviation are the origin and the
-    unit of what the network gives for a number; its probabilities of the classes are the origin of a category's logits.
+    unit of what the network gives for a number; its log-probabilities of classes are the origin of a category's logits.
     The last layer starts near zero, so that an untrained member is about the Gaussian.
     """
 
@@ -105,11 +107,15 @@ class Members(nn.Module):
     def forward(self, features: Tensor, evidence: Tensor) -> Answers:
         """features (M, B, N, F), evidence (M, B, N): the rows of each member."""
         x, seen = self.encoding(features, evidence)
-        mean, std = (part.to(x.dtype) for part in self.joint(x, seen))
+        given = self.joint(x, seen)
+        mean, std = given.mean.to(x.dtype), given.std.to(x.dtype)
         out = self.last(self.hidden(x, seen, mean, std)).view(*x.shape[:2], self.num_variables, self.num_outputs)
         dims = self.number_dims
         logits, means, log_stds = self.mixture(out[:, :, self.numbers], mean[..., dims], std[..., dims], dims)
-        classes = [self.class_logits(out[:, :, variable], mean, dims) for variable, dims in self.categories]
+        classes = []
+        for variable, own in self.categories:
+            linear = self.linear_logits(given.mean, given.covariance(self.joint, own), own)
+            classes.append(self.class_logits(out[:, :, variable], linear, own))
         if not self.training:  # the head of a loss does it
             logits = logits.log_softmax(-1)
         return Answers(logits, means, log_stds, classes)
@@ -131,12 +137,29 @@ class Members(nn.Module):
         means = (mean * scale + center)[..., None] + unit[..., None] * (offsets + self.spread.to(out.dtype))
         return logits, means, bounded(unit.log()[..., None] + ratios + self.start, MIN_LOG_STD, MAX_LOG_STD)
 
-    def class_logits(self, out: Tensor, mean: Tensor, dims: slice) -> Tensor:
-        """Log probabilities (..., classes) of a category, of the last layer's numbers (..., P) and the Gaussian's mean
-        (..., D)."""
-        scale, center = (part.to(out.dtype)[dims] for part in (self.encoding.scale, self.encoding.center))
-        linear = (mean[..., dims] * scale + center).clamp(LEAST_PROBABILITY, 1).log()
-        return (out[..., : dims.stop - dims.start] + linear).log_softmax(-1)
+    def class_logits(self, out: Tensor, linear: Tensor, dims: slice) -> Tensor:
+        """Log probabilities (..., classes) of a category, of the last layer's numbers (..., P) and the Gaussian's log
+        probabilities (..., classes)."""
+        return (out[..., : dims.stop - dims.start] + linear.to(out.dtype)).log_softmax(-1)
+
+    @torch.no_grad()
+    def linear_logits(self, mean: Tensor, covariance: Tensor, dims: slice) -> Tensor:
+        """Log probabilities (M, B, classes) of a category by the Gaussian's mean (M, B, D) and covariance (M, B, d, d).
+
+        By Bayes' rule: the share of a class times the density of what is known under it, which is the density of the
+        class's corner given what is known, over that given nothing. So classes are told apart as by a linear
+        discriminant with missing values. Of many classes it is the Gaussian's mean of their dimensions.
+        """
+        scale, center = self.encoding.scale[dims], self.encoding.center[dims]
+        if len(scale) > MOST_CLASSES:
+            return (mean[..., dims] * scale + center).clamp(math.exp(LEAST_LOG_PROBABILITY), 1).log()
+        corners = (torch.eye(len(scale), dtype=scale.dtype) - center) / scale
+        prior_mean = self.joint.mean[:, None, dims]
+        shares = (prior_mean * scale + center).clamp_min(LEAST_SHARE).log()
+        before = _distances(corners, prior_mean, self.joint.prior_covariance(dims)[:, None])
+        after = _distances(corners, mean[..., dims], covariance)
+        found: Tensor = (shares + 0.5 * (before - after)).log_softmax(-1).clamp_min(LEAST_LOG_PROBABILITY)
+        return found
 
     def params(self, answers: Answers, head: Head) -> Tensor:
         """The numbers (B, N, P) from which `head` makes the mixtures and categories of one member, or of a mixture."""
@@ -147,6 +170,13 @@ class Members(nn.Module):
         for (variable, _), logits in zip(self.categories, answers.classes, strict=True):
             out[:, variable, : logits.shape[-1]] = logits
         return out
+
+
+def _distances(points: Tensor, mean: Tensor, covariance: Tensor) -> Tensor:
+    """Squared Mahalanobis distances (..., K) of points (K, d) from means (..., d) with covariances (..., d, d)."""
+    off = (points - mean[..., None, :]).mT
+    found: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance), off, upper=False)
+    return found.square().sum(-2)
 
 
 def mixture_params(logits: Tensor, means: Tensor, log_stds: Tensor) -> Tensor:

@@ -41,6 +41,7 @@ from mac_policy.rows.table_model.settings import TableSettings
 from mac_policy.training.streams import stream
 
 ROWS = 4096  # rows that are answered at once
+FORMAT = 2  # of a stored model: 1 had other logits of classes
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class TableConfig(Config):
     columns: ColumnsRecord
     settings: TableSettings
     training: Mapping[str, Any]
+    format: Natural = 1
     random_state: Natural = 0
     kinds: tuple[Any, ...] | None = None
     """Pairs of a column's name and its declared kind or classes."""
@@ -214,6 +216,7 @@ class TableModel:
         folder.mkdir(parents=True, exist_ok=True)
         config = {
             "schema": SCHEMA,
+            "format": FORMAT,
             "columns": self.columns.as_json(),
             "settings": asdict(self.settings),
             "random_state": self.random_state,
@@ -234,6 +237,11 @@ class TableModel:
         kinds = None if config.kinds is None else dict(map(tuple, config.kinds))
         found = TableModel(kinds=kinds, names=config.names, random_state=config.random_state)
         found.settings, found.training = config.settings, dict(config.training)
+        if config.format != FORMAT and any(column.kind == "categorical" for column in config.columns.columns):
+            raise CheckpointError(
+                f"{folder / CONFIG}: this model of categories was stored in format {config.format} and this version of "
+                f"mac_policy reads format {FORMAT}: fit it again"
+            )
         try:
             found.columns = config.columns.columns_of()
             found.factorization = found.settings.law(len(found.columns.variables))

@@ -244,6 +244,15 @@ def test_a_model_that_was_stored_before_numbers_were_left_out_loads(tmp_path, mo
     np.testing.assert_array_equal(TableModel.load(folder).log_prob(houses()), model.log_prob(houses()))
 
 
+def test_a_model_of_categories_in_an_earlier_format_is_refused(tmp_path, model):
+    folder = model.save(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    del config["format"]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"stored in format 1 and .* reads format 2: fit it again"):
+        TableModel.load(folder)
+
+
 def test_random_orders_are_the_same_for_all_rows():
     model = TableModel(factorization="uniform", **SMALL).fit(houses())
     table = houses(20)
