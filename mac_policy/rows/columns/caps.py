@@ -39,7 +39,7 @@ def believable(values: NDArray[np.float64]) -> tuple[float, float]:
     >>> from mac_policy.rows.columns.caps import believable
     >>> believable(np.append(np.arange(101.0), 1e9))
     (-1186.75, 1287.75)
-    >>> believable(np.append(np.arange(101.0), [1e9] * 5))[1]
+    >>> believable(np.append(np.arange(1001.0), [1e9] * 5))[1]
     1000000000.0
     """
     low, high = caps(values)
