@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from mac_policy.common.folders import Checked
 from mac_policy.core.heads import Head
 from mac_policy.rows.columns.caps import believable, caps
 
@@ -15,7 +16,7 @@ MOST_BINNED = 40  # numbers of a table whose networks read bins, at most: beyond
 NARROW = 1e-3  # standard deviations: a bin between equal quantiles is a step
 
 
-class Encoding(nn.Module):
+class Encoding(Checked, nn.Module):
     """Standardised dimensions (..., D) of encoded values: a number is one dimension, a category one for each class.
 
     Numbers are capped, so that a single wrong cell moves what is imputed from it by a bounded amount; one that
@@ -66,6 +67,12 @@ class Encoding(nn.Module):
         knots = values.nanquantile(levels, 0).T.contiguous() if bool(binned.any()) else values.new_zeros(0, BINS + 1)
         self.register_buffer("knots", knots)
         self.register_buffer("binned", binned.nonzero()[:, 0], persistent=False)
+
+    def check(self) -> None:
+        if not bool((self.scale > 0).all()):
+            raise ValueError("the scale of each dimension of the encoding must be above 0")
+        if bool((self.low > self.high).any() or (self.least > self.most).any()):
+            raise ValueError("the ends of what is read must be in order: low and high, least and most")
 
     @property
     def dims(self) -> int:

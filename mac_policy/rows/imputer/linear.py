@@ -11,6 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from mac_policy.common.folders import Checked
+
 FULL_RANK = 40  # up to this many dimensions the covariance has full rank
 RANK = 32  # of the covariance of more dimensions
 PRIOR_ROWS = 1.0  # rows of unit covariance that the fit adds: a dimension that equals another keeps a variance
@@ -21,7 +23,7 @@ LEAST_VARIANCE = 1e-6
 FIT_ROWS = 20_000
 
 
-class JointGaussian(nn.Module):
+class JointGaussian(Checked, nn.Module):
     """Gaussians of M members over D dimensions: mean (M, D), loadings W (M, D, k), noise variances psi (M, D)."""
 
     mean: Tensor
@@ -34,6 +36,10 @@ class JointGaussian(nn.Module):
         self.register_buffer("mean", mean)
         self.register_buffer("loadings", loadings)
         self.register_buffer("noise", noise)
+
+    def check(self) -> None:
+        if not bool((self.noise > 0).all()):
+            raise ValueError("the noise of the joint Gaussian must be above 0")
 
     @torch.no_grad()
     def forward(self, x: Tensor, evidence: Tensor) -> Conditionals:

@@ -26,7 +26,7 @@ def restored(columns: Columns, settings: TableSettings, tensors: Mapping[str, Te
     head = columns.head(settings.num_components)
     mixed = columns.head(settings.num_components * settings.members).double()
     encoding = Encoding(torch.zeros(2, len(sizes), dtype=torch.float64), sizes, head)
-    means, loadings, noises = (tensors[JOINT + name] for name in ("mean", "loadings", "noise"))
+    means, loadings, noises = (tensors[JOINT + name].double() for name in ("mean", "loadings", "noise"))
     members = Members(
         JointGaussian(list(zip(means, loadings, noises, strict=True))),
         encoding,
