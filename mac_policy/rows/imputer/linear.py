@@ -48,7 +48,7 @@ class JointGaussian(Checked, nn.Module):
         members, rows, dims = x.shape
         right = self.loadings.mT[:, None].expand(members, rows, -1, dims)
         roots = torch.linalg.solve_triangular(factor, right, upper=False)
-        return Conditionals(self._mean(latent), (self.noise[:, None] + roots.square().sum(-2)).sqrt(), roots)
+        return Conditionals(self._mean(latent), (self.noise[:, None] + roots.square().sum(-2)).sqrt(), roots, self)
 
     def prior_covariance(self, dims: slice) -> Tensor:
         """(M, d, d) of some dimensions, given nothing."""
@@ -85,11 +85,12 @@ class Conditionals(NamedTuple):
     mean: Tensor
     std: Tensor
     roots: Tensor
+    joint: JointGaussian
 
-    def covariance(self, joint: JointGaussian, dims: slice) -> Tensor:
+    def covariance_of(self, dims: slice) -> Tensor:
         """(M, B, d, d) of some dimensions."""
         part = self.roots[..., dims]
-        return part.mT @ part + torch.diag_embed(joint.noise[:, None, dims])
+        return part.mT @ part + torch.diag_embed(self.joint.noise[:, None, dims])
 
 
 class Belief:
@@ -138,7 +139,7 @@ def fit_gaussian(x: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     >>> z = torch.randn(500, 1, generator=torch.Generator().manual_seed(0)).double()
     >>> x = z.expand(500, 2)
     >>> joint = JointGaussian([fit_gaussian(x, torch.ones(500, 2, dtype=torch.bool))])
-    >>> mean, std, _ = joint(torch.ones(1, 1, 2).double(), torch.tensor([[[True, False]]]))
+    >>> mean, std, *_ = joint(torch.ones(1, 1, 2).double(), torch.tensor([[[True, False]]]))
     >>> abs(float(mean[0, 0, 1]) - 1) < 0.01
     True
     """

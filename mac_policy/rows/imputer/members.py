@@ -15,7 +15,7 @@ from mac_policy.core.heads import GaussianMixture, Head
 from mac_policy.core.heads.head import bounded
 from mac_policy.core.networks.network import SetNetwork
 from mac_policy.rows.imputer.encoding import Encoding
-from mac_policy.rows.imputer.linear import JointGaussian
+from mac_policy.rows.imputer.linear import Belief, Conditionals, JointGaussian
 
 LEAST_LOG_PROBABILITY = math.log(1e-2)  # of a class, by the linear part
 LEAST_SHARE = 1e-3  # of a class, in the table
@@ -114,8 +114,7 @@ class Members(nn.Module):
         logits, means, log_stds = self.mixture(out[:, :, self.numbers], mean[..., dims], std[..., dims], dims)
         classes = []
         for variable, own in self.categories:
-            linear = self.linear_logits(given.mean, given.covariance(self.joint, own), own)
-            classes.append(self.class_logits(out[:, :, variable], linear, own))
+            classes.append(self.class_logits(out[:, :, variable], self.linear_logits(given, own), own))
         if not self.training:  # the head of a loss does it
             logits = logits.log_softmax(-1)
         return Answers(logits, means, log_stds, classes)
@@ -143,8 +142,8 @@ class Members(nn.Module):
         return (out[..., : dims.stop - dims.start] + linear.to(out.dtype)).log_softmax(-1)
 
     @torch.no_grad()
-    def linear_logits(self, mean: Tensor, covariance: Tensor, dims: slice) -> Tensor:
-        """Log probabilities (M, B, classes) of a category by the Gaussian's mean (M, B, D) and covariance (M, B, d, d).
+    def linear_logits(self, given: Conditionals | Belief, dims: slice) -> Tensor:
+        """Log probabilities (M, B, classes) of a category by the Gaussian's conditionals.
 
         By Bayes' rule: the share of a class times the density of what is known under it, which is the density of the
         class's corner given what is known, over that given nothing. So classes are told apart as by a linear
@@ -152,12 +151,12 @@ class Members(nn.Module):
         """
         scale, center = self.encoding.scale[dims], self.encoding.center[dims]
         if len(scale) > MOST_CLASSES:
-            return (mean[..., dims] * scale + center).clamp(math.exp(LEAST_LOG_PROBABILITY), 1).log()
+            return (given.mean[..., dims] * scale + center).clamp(math.exp(LEAST_LOG_PROBABILITY), 1).log()
         corners = (torch.eye(len(scale), dtype=scale.dtype) - center) / scale
         prior_mean = self.joint.mean[:, None, dims]
         shares = (prior_mean * scale + center).clamp_min(LEAST_SHARE).log()
         before = _distances(corners, prior_mean, self.joint.prior_covariance(dims)[:, None])
-        after = _distances(corners, mean[..., dims], covariance)
+        after = _distances(corners, given.mean[..., dims], given.covariance_of(dims))
         found: Tensor = (shares + 0.5 * (before - after)).log_softmax(-1).clamp_min(LEAST_LOG_PROBABILITY)
         return found
 

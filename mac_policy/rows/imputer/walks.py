@@ -52,8 +52,8 @@ class Walk:
         for variable, dims in self.members.categories:
             rows = variables == variable
             if bool(rows.any()):
-                linear = self.members.linear_logits(self.belief.mean, self.belief.covariance_of(dims), dims)
-                logits = self.members.class_logits(out[rows], linear[rows], dims) / self.ensemble.heat
+                linear = self.members.linear_logits(self.belief, dims)[rows]
+                logits = self.members.class_logits(out[rows], linear, dims) / self.ensemble.heat
                 found[rows] = self._padded(logits)
         return found
 

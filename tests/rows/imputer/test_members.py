@@ -50,7 +50,7 @@ def test_the_joint_gaussian_answers_as_the_closed_form_for_every_evidence(dims):
     joint = JointGaussian([(torch.zeros(dims).double(), vectors * (values - noise).sqrt(), noise.expand(dims))])
     masks = torch.cartesian_prod(*[torch.tensor([False, True])] * dims).view(-1, dims)
     for mask in masks:
-        mean, std, _ = joint(x[None], mask.expand(1, 3, dims))
+        mean, std, *_ = joint(x[None], mask.expand(1, 3, dims))
         for row in range(3):
             known_mean, known_std = conditional(covariance, x[row], mask)
             assert torch.allclose(mean[0, row][~mask], known_mean[~mask])
@@ -71,7 +71,7 @@ def test_the_fit_to_incomplete_rows_finds_the_covariance(monkeypatch, full_rank,
 def test_a_fit_with_equal_columns_keeps_a_variance():
     x = gaussian_rows(100, 1)[0].expand(100, 3)
     joint = JointGaussian([fit_gaussian(x, torch.ones(100, 3, dtype=torch.bool))])
-    mean, std, _ = joint(torch.full((1, 1, 3), 2.0).double(), torch.tensor([[[True, False, True]]]))
+    mean, std, *_ = joint(torch.full((1, 1, 3), 2.0).double(), torch.tensor([[[True, False, True]]]))
     assert float(mean[0, 0, 1]) == pytest.approx(2, abs=0.05)
     assert 0 < float(std[0, 0, 1]) < 0.2
 
@@ -139,9 +139,9 @@ def test_classes_are_told_apart_by_bayes_rule(known):
     seen = torch.isin(members.encoding.owner, torch.tensor(known)) & observed
     x, seen = x[None].expand(2, *x.shape), seen[None].expand(2, *seen.shape)
     given = members.joint(x, seen)
-    found = members.linear_logits(given.mean, given.covariance(members.joint, dims), dims)
+    found = members.linear_logits(given, dims)
     belief = members.joint.belief(x, seen)
-    torch.testing.assert_close(members.linear_logits(belief.mean, belief.covariance_of(dims), dims), found)
+    torch.testing.assert_close(members.linear_logits(belief, dims), found)
     scale, center = members.encoding.scale[dims], members.encoding.center[dims]
     inside = torch.arange(dims.start, dims.stop)
     o = torch.isin(members.encoding.owner, torch.tensor(known)).nonzero()[:, 0]
@@ -182,7 +182,7 @@ def test_an_untrained_member_is_about_the_gaussian():
     observed = ~rows.isnan()
     features = head.features(torch.where(observed, rows, 0.0))
     answers = members(features[None].expand(2, *features.shape), observed[None].expand(2, *observed.shape))
-    mean, std, _ = members.joint(
+    mean, std, *_ = members.joint(
         *members.encoding(features[None].expand(2, *features.shape), observed.expand(2, 200, 4))
     )
     center, scale = members.encoding.center, members.encoding.scale
