@@ -103,3 +103,22 @@ def far_from_uniform(model, seed=0):
 def same(first, second):
     a, b = first.state_dict(), second.state_dict()
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def threads_of_fit(monkeypatch, module, fit):
+    """PyTorch's threads while `module` trains in `fit`, called with three threads, which it must leave."""
+    train, seen = module.trained_model, []
+
+    def trained_model(*inputs, **options):
+        seen.append(torch.get_num_threads())
+        return train(*inputs, **options)
+
+    monkeypatch.setattr(module, "trained_model", trained_model)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        fit()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    return seen

@@ -45,8 +45,8 @@ class RoundedConditional(MixtureConditional):
     def draw(self, generator: torch.Generator | None) -> Tensor:
         return self._rounded(super().draw(generator))
 
-    def sample(self, temperature: float = 1.0, generator: torch.Generator | None = None) -> Tensor:
-        return self._rounded(self.tempered(temperature).draw(generator))
+    def tempered(self, temperature: float) -> RoundedConditional:
+        return RoundedConditional(super().tempered(temperature), self.width, self.origin)
 
     def _rounded(self, x: Tensor) -> Tensor:
         step = torch.where(self.width > 0, self.width, 1.0)

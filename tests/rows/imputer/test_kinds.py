@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from mac_policy import Imputer
+from tests.rows.helpers import threads_of_fit
 
 TINY = {"steps": 3, "width": 8, "depth": 1, "num_components": 2, "batch_size": 16, "random_state": 0}
 
@@ -188,21 +188,8 @@ def test_verbose_reports(capsys):
 def test_a_fit_takes_its_threads_and_leaves_pytorch_its_own(n_jobs, threads, monkeypatch):
     import mac_policy.rows.imputer.estimator as estimator
 
-    train, seen = estimator.trained_model, []
-
-    def trained_model(*inputs, **options):
-        seen.append(torch.get_num_threads())
-        return train(*inputs, **options)
-
-    monkeypatch.setattr(estimator, "trained_model", trained_model)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        Imputer(**TINY, n_jobs=n_jobs).fit(frame(40))
-        assert seen == [threads]
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
+    seen = threads_of_fit(monkeypatch, estimator, lambda: Imputer(**TINY, n_jobs=n_jobs).fit(frame(40)))
+    assert seen == [threads]
 
 
 def test_the_score_of_a_whole_number_is_the_log_of_its_probability():

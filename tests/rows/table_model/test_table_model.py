@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from mac_policy import CheckpointError, TableModel
 from mac_policy.core import UntrainedQueryWarning
+from tests.rows.helpers import threads_of_fit
 
 SMALL = {"steps": 40, "width": 16, "depth": 1, "num_components": 3, "batch_size": 64, "members": 2}
 
@@ -274,21 +275,8 @@ def test_rows_that_know_a_column_have_no_conditional_of_it(model):
 def test_a_fit_takes_its_threads_and_leaves_pytorch_its_own(n_jobs, threads, monkeypatch):
     import mac_policy.rows.table_model.model as module
 
-    train, seen = module.trained_model, []
-
-    def trained_model(*inputs, **options):
-        seen.append(torch.get_num_threads())
-        return train(*inputs, **options)
-
-    monkeypatch.setattr(module, "trained_model", trained_model)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        TableModel(n_jobs=n_jobs, **SMALL).fit(houses())
-        assert seen == [threads]
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
+    seen = threads_of_fit(monkeypatch, module, lambda: TableModel(n_jobs=n_jobs, **SMALL).fit(houses()))
+    assert seen == [threads]
 
 
 def test_a_setting_that_trains_fewer_queries_warns():
