@@ -115,7 +115,7 @@ def measure(policy: MAC, demos: Demonstrations, mask: NDArray[np.bool_], most: i
     belief, truth, stroke = np.concatenate(believed), np.concatenate(truths), np.concatenate(late)
     sure, right = belief.max(1), belief.argmax(1) == truth
     places = np.minimum((sure * BINS).astype(int), BINS - 1)
-    bins = Bins(*(np.bincount(places, part, BINS) for part in (right, sure, np.ones(len(sure)))))
+    bins = Bins(*(np.bincount(places, part, BINS).astype(float) for part in (right, sure, np.ones(len(sure)))))
     gaps = np.abs(bins.right - bins.believed)
     found = {
         "right": right.mean(),
