@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from envs.kitchen.goals import (
     CANONICAL_ORDER,
     DETOURS,
+    MAX_EPISODE_STEPS,
+    TASKS_PER_DEMONSTRATION,
     VIEWS,
     kitchen_completions,
 )
-from envs.kitchen.intent import INTENT, check_intent, check_size
+from envs.kitchen.intent import INTENT, TASK_LABEL, check_intent, check_size, next_tasks
 from envs.kitchen.task import (
     ACTION_SPACE,
     OFFICIAL,
@@ -25,6 +30,7 @@ from envs.kitchen.task import (
     scripted_kitchen,
     variant_of,
 )
+from mac_policy.common.labels import UNSAID, Label
 from mac_policy.common.settings import Count, choice
 from mac_policy.demonstrations import Demonstrations, Episode, TaskData, read_d4rl
 from mac_policy.tasks.experiment import Experiment, PlannedRun
@@ -65,7 +71,6 @@ class IntentTask(KitchenTask):
     """
 
     name: Annotated[str, choice((INTENT,), "task")] = INTENT
-    next_task: bool = True
     intent: tuple[str, ...] | None = None
     wanted: Count = 4
 
@@ -80,6 +85,21 @@ class IntentTask(KitchenTask):
     @property
     def data(self) -> TaskData:
         return intent_data(self.sensors)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        return (TASK_LABEL,)
+
+    def label_episode(self, episode: Episode) -> NDArray[np.int64]:
+        """(T, 1): the task that the episode completes next.
+
+        What was wanted after the last one is not known where time ran out before four tasks were completed.
+        """
+        completions = kitchen_completions(episode.observations)
+        labels = next_tasks(completions, len(episode))
+        if len(episode) >= MAX_EPISODE_STEPS and len(completions) < TASKS_PER_DEMONSTRATION:
+            labels[max(completions.values(), default=0) :] = UNSAID
+        return labels[:, None]
 
     @property
     def best_reward(self) -> float:

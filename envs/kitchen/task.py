@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from envs.kitchen.goals import (
-    GOAL_SETS,
-    MAX_EPISODE_STEPS,
-    TASKS_PER_DEMONSTRATION,
-    VIEWS,
-    goal_tasks,
-    kitchen_completions,
-)
-from envs.kitchen.intent import TASK_LABEL, next_tasks
+from envs.kitchen.goals import GOAL_SETS, MAX_EPISODE_STEPS, VIEWS, goal_tasks, kitchen_completions
 from mac_policy.common.actions import Actions
-from mac_policy.common.labels import UNSAID, Label
 from mac_policy.common.settings import NonNegative, choice
 from mac_policy.demonstrations import Card, Episode, OfficialFile, Scripted, TaskData
 from mac_policy.tasks import Task
@@ -73,7 +63,6 @@ class KitchenTask(Task):
     joint_std: rad, of a randomised start
     sensors: stock (the noise of FrankaKitchen-v1) or d4rl (the noise of D4RL's kitchen), also of scripted
         demonstrations
-    next_task: whether the steps of demonstrations are labelled with the task that is completed next
     """
 
     name: Annotated[str, choice(OFFICIAL, "task")]
@@ -81,7 +70,6 @@ class KitchenTask(Task):
     start: Literal["official", "randomised"] = "official"
     joint_std: NonNegative = 0.05
     sensors: Literal["stock", "d4rl"] = "stock"
-    next_task: bool = False
 
     modules = ("envs.kitchen",)
     film_every = 3  # the steps are many, and slow to draw
@@ -101,21 +89,6 @@ class KitchenTask(Task):
     @property
     def goals(self) -> tuple[str, ...]:
         return goal_tasks(self.name)
-
-    @property
-    def labels(self) -> tuple[Label, ...]:
-        return (TASK_LABEL,) if self.next_task else ()
-
-    def label_episode(self, episode: Episode) -> NDArray[np.int64]:
-        """(T, 1): the task that the episode completes next.
-
-        What would have followed the last one is not known where time ran out before four tasks were completed.
-        """
-        completions = kitchen_completions(episode.observations)
-        labels = next_tasks(completions, len(episode))
-        if len(episode) >= MAX_EPISODE_STEPS and len(completions) < TASKS_PER_DEMONSTRATION:
-            labels[max(completions.values(), default=0) :] = UNSAID
-        return labels[:, None]
 
     def seen_by(self, observation_dim: int) -> KitchenTask:
         return self.with_options(observation=SIZE_OF_VIEW.get(observation_dim, "qpos"))
@@ -148,7 +121,6 @@ class KitchenTask(Task):
         found = super().identity() | {"steps": MAX_EPISODE_STEPS}
         if self.start == "official":
             del found["joint_std"]
-        del found["next_task"]  # which no episode depends on
         return found
 
 
