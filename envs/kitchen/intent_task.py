@@ -20,6 +20,7 @@ from envs.kitchen.goals import (
     TASKS_PER_DEMONSTRATION,
     VIEWS,
     kitchen_completions,
+    slide_before_hinge,
 )
 from envs.kitchen.intent import INTENT, TASK_LABEL, check_intent, check_size, next_tasks
 from envs.kitchen.task import (
@@ -57,6 +58,7 @@ EXPERIMENT = Experiment(
         "operator", "operator+mac", "operator+mac-unaware", "operator+mac-told", "operator+mac-blind", "operator+bc",
         "operator+bc-told", "mac-told", "bc-told", "mac", "bc", "zeros",
     ),
+    preset="intent",
 )  # fmt: skip
 
 
@@ -67,7 +69,7 @@ class IntentTask(KitchenTask):
     An episode ends when all wanted tasks are completed, or after 280 steps; the reward counts wanted tasks.
 
     intent: the wanted tasks in their order; null: drawn from the seed of the episode
-    wanted: how many tasks are drawn
+    wanted: how many tasks are drawn, where none are named
     """
 
     name: Annotated[str, choice((INTENT,), "task")] = INTENT
@@ -80,7 +82,13 @@ class IntentTask(KitchenTask):
         super().__post_init__()
         check_size(self.wanted)
         if self.intent is not None:
-            object.__setattr__(self, "wanted", len(check_intent(self.intent)))
+            wanted = check_intent(self.intent)
+            if wanted != slide_before_hinge(wanted):
+                raise ValueError(
+                    f"task.intent={list(wanted)} opens the hinge cabinet first, whose door then blocks the slide "
+                    "cabinet: name the slide cabinet before it"
+                )
+            object.__setattr__(self, "wanted", len(wanted))
 
     @property
     def data(self) -> TaskData:

@@ -45,7 +45,7 @@ class ExpertOperator(HoldingOperator):
         super().__init__(dims, len(environments))
         self.environments = list(environments)
         self.goals = goal_tasks(goals)
-        self.changes_mind = changes_mind
+        self.cooperative, self.changes_mind = cooperative, changes_mind
         self.orders: list[tuple[str, ...]] = [()] * self.batch
         """What each row wants."""
         self._experts = [CooperativeExpert() if cooperative else ScriptedExpert() for _ in environments]
@@ -70,7 +70,7 @@ class ExpertOperator(HoldingOperator):
         return [expert.wish(env.unwrapped.completed, env.unwrapped) or NOTHING for expert, env in pairs]
 
     def values(self, observations: NDArray[np.float32]) -> NDArray[np.floating]:
-        if self.dims.fixed == ():  # nothing of it counts
+        if self.dims.fixed == () and not self.cooperative:  # nothing of it counts, not even what it is nearest to
             return np.zeros((self.batch, self.action_dim))
         pairs = zip(self._experts, self.environments, strict=True)
         return np.stack([expert.act(None, env.unwrapped) for expert, env in pairs])

@@ -21,6 +21,9 @@ def check_types(episodes: Any, name: str) -> tuple[Episode, ...]:
         check_instance(f"{name}, episode {index}", episode, Episode)
         for field in ("observations", "actions", "rewards", "terminations", "truncations"):
             check_instance(f"{name}, episode {index}: {field}", getattr(episode, field), np.ndarray)
+        for field in ("executed", "labels"):
+            if getattr(episode, field) is not None:
+                check_instance(f"{name}, episode {index}: {field}", getattr(episode, field), np.ndarray)
     return found
 
 

@@ -169,12 +169,19 @@ def make_teams(
     ]
 
 
-def _has_classes(policy: SavedPolicy) -> bool:
-    """Whether a policy reads a label that an operator's wish is a class of."""
+def _check_can_be_told(arm: ArmName, policy: SavedPolicy, operator: OperatorChoice) -> None:
+    """ValueError unless the first label of a policy that has classes is the one that the operator speaks of."""
     config = read_config(Path(policy.folder))
-    if POLICIES.find(config["policy"]).labels_as == "nothing" or not config["settings"].get("labels", True):
-        return False
-    return any("classes" in label for label in config["spaces"].get("labels", ()))
+    silent = POLICIES.find(config["policy"]).labels_as == "nothing" or not config["settings"].get("labels", True)
+    labels = [] if silent else [label for label in config["spaces"].get("labels", ()) if "classes" in label]
+    if not labels:
+        raise ValueError(f"{arm.name}: {policy.folder} was trained without labels, so that it cannot be told anything")
+    wanted = () if operator.task is None else operator.task.labels[0].classes
+    if tuple(labels[0]["classes"]) != wanted:
+        raise ValueError(
+            f"{arm.name}: the label {labels[0]['name']!r} of {policy.folder} has the classes "
+            f"{', '.join(labels[0]['classes'])}; the operator says one of {', '.join(wanted)}"
+        )
 
 
 def _choosing_as_commanded(policy: SavedPolicy) -> SavedPolicy:
@@ -188,8 +195,8 @@ def _choosing_as_commanded(policy: SavedPolicy) -> SavedPolicy:
 def make_team(arm: ArmName, seed: int | None, runs: Runs, operator: OperatorChoice) -> Team:
     """The team of an arm at a training seed; None: nothing in it is trained."""
     filler = None if arm.run is None or seed is None else runs.policy(arm.run, runs.filler_seed(arm.run, seed))
-    if arm.told and filler is not None and not _has_classes(filler):
-        raise ValueError(f"{arm.name}: {filler.folder} was trained without labels, so that it cannot be told anything")
+    if arm.told and filler is not None:
+        _check_can_be_told(arm, filler, operator)
     needed = operator.needs_policy and arm.shared
     acting = replace(operator, policy=runs.policy("bc", seed)) if needed and seed is not None else operator
     if not arm.shared:
@@ -229,7 +236,8 @@ def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
             name = runs.names.get(run, run)
             kind = run if run in POLICIES else read_config(next(runs.folder.glob(f"{run}-s*")))["policy"]
             wanted.setdefault(f" policy={kind}" + (f" name={name}" if name != kind else ""), set()).add(seed)
-    where = "" if runs.root == Path("runs") else f" runs={runs.root}"
+    preset = runs.experiment.preset
+    where = f"{f' preset={preset}' if preset else ''}{'' if runs.root == Path('runs') else f' runs={runs.root}'}"
     start = command_words("train_policy", "train")
     return [
         f"{start}{' -m' if len(seeds) > 1 else ''} task={TASKS.typed(runs.task)}{what} "

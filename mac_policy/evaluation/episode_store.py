@@ -55,7 +55,8 @@ class EpisodeRecord(Settings):
     """(steps,): the operator's present wish, a class of the policy's first label, or -1; () without labels."""
     assumed: tuple[int, ...] = ()
     """(steps,): the class that the policy assumed, or -1; () where it is told, or has no labels."""
-
+    believed: tuple[float, ...] = ()
+    """(steps,): the policy's belief in the likeliest class of its first label; () where it is told, or has none."""
     beliefs: tuple[tuple[float, ...], ...] = ()
     """(steps, K): the policy's belief about its first label, of filmed episodes only; () without one."""
 

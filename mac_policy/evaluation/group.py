@@ -115,7 +115,8 @@ def _actor(
         command = operator(observations)
         if not classes:
             return Step(fill(observations, *command))
-        wished = np.array([classes[0].code(wish) for wish in operator.wanted()])
+        known = classes[0].classes  # of a policy whose label is not the task's, no class is wished
+        wished = np.array([known.index(wish) if wish in known else UNSAID for wish in operator.wanted()])
         if not job.team.told:
             return Step(fill(observations, *command), wished)
         said = unsaid(labels, job.size)
@@ -143,7 +144,7 @@ def _record(
     fills = [step.filled for step in steps]
     filmed = fills if job.first + row == FILMED else ()
     believed = [] if job.team.told else [filled.assumed for filled in fills]
-    beliefs = [filled.beliefs[0][row] for filled in filmed if filled.beliefs and not job.team.told]
+    beliefs = [filled.beliefs[0][row] for filled in fills if filled.beliefs and not job.team.told]
     return EpisodeRecord(
         key=job.key,
         arm=job.team.arm,
@@ -165,5 +166,6 @@ def _record(
         followed_after=info.get("followed_after"),
         wished=tuple(int(step.wished[row]) for step in steps if step.wished is not None),
         assumed=tuple(int(np.nan_to_num(found[row, 0], nan=UNSAID)) for found in believed if found is not None),
-        beliefs=tuple(tuple(round(float(p), 4) for p in belief) for belief in beliefs),
+        believed=tuple(round(float(belief.max()), 3) for belief in beliefs),
+        beliefs=tuple(tuple(round(float(p), 4) for p in belief) for belief in beliefs if filmed),
     )

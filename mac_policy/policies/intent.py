@@ -144,12 +144,22 @@ def replayed(policy: MAC, demos: Demonstrations, episode: int, label: int, mask:
         seen = torch.from_numpy(observations).to(policy.device)
         values, known = evidence(policy, held, one.steps)
         context = policy.normalizer.observations(seen).flatten(1)
-        return hear(policy, label, values, known, context, policy.frame(seen[:, -1]))
+        return hear(policy, label, values, known, context, policy.frame(seen[:, -1]), every=True)
 
 
-def hear(policy: MAC, label: int, values: Tensor, known: Tensor, context: Tensor, frame: Frame | None) -> Heard:
+def hear(
+    policy: MAC,
+    label: int,
+    values: Tensor,
+    known: Tensor,
+    context: Tensor,
+    frame: Frame | None,
+    every: bool = False,
+) -> Heard:
     """Of one label, for rows with these values (B, variables) where `known` (B, variables): commanded dims and labels
-    that are said; what is said of the label itself is left aside."""
+    that are said; what is said of the label itself is left aside.
+
+    A class that the rule rules out whatever is commanded need not be heard, unless `every` one is to be."""
     column, number = policy.categories[label], len(policy.variables.categories[label].classes)
     model, n = policy.honest, len(values)
     commanded, labels = known.clone(), known.clone()
@@ -158,26 +168,30 @@ def hear(policy: MAC, label: int, values: Tensor, known: Tensor, context: Tensor
     labels[:, column] = False
     if policy._is_quick(n) and quick_trunk.suits(model.network):
         reader = policy.begin(model.network, context)
-        return _hear_one(policy, reader, label, values, labels, commanded, frame)
+        return _hear_one(policy, reader, label, values, labels, commanded, frame, every)
     nothing = model.asking.at_once(labels, policy.factorization, None)
     shown = torch.where(labels, values, torch.zeros_like(values))
     params = model.network(model.head.features(shown), nothing, model.network.encode(context), None)
     prior = CategoricalConditional(params[:, column, :number].float()).log_probs
     command = torch.zeros_like(prior)
     if bool(commanded.any()):
-        x = values.repeat_interleave(number, 0)
-        x[:, column] = torch.arange(number, device=x.device).repeat(n).to(x)
-        query, given = (mask.repeat_interleave(number, 0) for mask in (commanded, labels))
+        possible = policy.belief_rules[label].possible(prior.double().cpu().numpy())
+        most = number if every else int(possible.sum(1).max())
+        classes = prior.topk(most).indices
+        x = values.repeat_interleave(most, 0)
+        x[:, column] = classes.flatten().to(x)
+        query, given = (mask.repeat_interleave(most, 0) for mask in (commanded, labels))
         given[:, column] = True
-        command = model.log_prob(
+        heard = model.log_prob(
             x,
             query=query,
             given=given,
             factorization=policy.factorization,
             context=context,
-            frame=None if frame is None else frame.repeat(number),
-            rows_per_context=number,
-        ).view(n, number)
+            frame=None if frame is None else frame.repeat(most),
+            rows_per_context=most,
+        )
+        command.scatter_(1, classes, heard.view(n, most))
     return Heard(prior.double().cpu().numpy(), command.double().cpu().numpy())
 
 
@@ -189,8 +203,9 @@ def _hear_one(
     labels: Tensor,
     commanded: Tensor,
     frame: Frame | None,
+    every: bool,
 ) -> Heard:
-    """The quick form of `hear` for one row; a class that will not be believed is not heard."""
+    """The quick form of `hear` for one row."""
     x, column = values[0].numpy(), policy.categories[label]
     number = len(policy.variables.categories[label].classes)
     quick_trunk.see_given(reader, x.tolist(), labels[0].tolist())
@@ -199,7 +214,8 @@ def _hear_one(
     prior = (logits - quick_trunk.log_sum(logits)).astype(np.float64)[None]
     command = np.zeros((1, number))
     if dims:
-        classes = policy.belief_rules[label].possible(prior)[0].nonzero()[0]
+        possible = policy.belief_rules[label].possible(prior)[0] | every
+        classes = possible.nonzero()[0]
         densities = quick_trunk.Densities(policy.honest_mixture, policy.widened, frame)
         command[0, classes] = densities.along(reader, reader.with_class(column, classes), dims, x)
     return Heard(prior, command)

@@ -41,6 +41,7 @@ class Experiment:
     runs: trainings
     operator: kind of operator
     arms: of the comparison; None: the usual ones of `mac_policy.evaluation.arms` whose policies are trained
+    preset: of the trainings that the comparison asks for; None: the default one
 
     >>> [run.run for run in Experiment().runs]
     ['bc', 'bc', 'mac']
@@ -53,6 +54,7 @@ class Experiment:
     )
     operator: str = "bc"
     arms: tuple[str, ...] | None = None
+    preset: str | None = None
 
 
 DEFAULT = Experiment()

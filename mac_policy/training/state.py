@@ -154,11 +154,11 @@ def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def check_same_run(folder: Path, want: Mapping[str, Any], have: Mapping[str, Any]) -> None:
-    """ResumeError naming the first part of the identity that differs."""
-    for key, value in want.items():
-        if have.get(key) != value:
+    """ResumeError naming the first part of the identity that differs, or that one of both runs does not have."""
+    for key in {**want, **have}:
+        if have.get(key) != want.get(key):
             raise ResumeError(
-                f"{folder} holds another run: {_difference(key, have.get(key), value)}. "
+                f"{folder} holds another run: {_difference(key, have.get(key), want.get(key))}. "
                 "Choose another folder, or resume=false to start afresh"
             )
 

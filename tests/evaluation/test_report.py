@@ -200,6 +200,7 @@ def test_the_film_shows_one_episode_of_each_arm(tmp_path):
     film, moving = iio.imread(path), iio.imread(gif)
     assert iio.imread(still).shape == film.shape[1:] == moving.shape[1:]
     assert 1 < len(moving) < len(film)
+    assert abs(moving[-1].astype(int) - film[-1]).mean() < 12  # what is done at the end stands still at the end
     assert film.shape[0] >= max(record.steps for record in scenes.values())
     for picture in (film[0], moving[0]):
         colours = picture.reshape(-1, 3).astype(int)

@@ -150,7 +150,19 @@ def test_an_untold_policy_assumes_something_by_itself_and_is_compared_with_the_w
         assert record.wished == wishes(record.intent)
         assert len(record.assumed) == STEPS
         assert set(record.assumed) <= set(range(-1, 4))
+        assert len(record.believed) == STEPS
+        assert all(0.25 <= belief <= 1 for belief in record.believed)  # of the likeliest of four
     assert heard == [None] * STEPS
+
+
+def test_a_policy_with_another_label_is_not_told_and_acts_by_itself(runs):
+    other = Spaces.of(OBSERVED, ACTED, labels=[Label("skill", ("reach", "grasp"))])
+    save_policy(make_policy("mac", other, {"width": 8}, 0), runs.run_folder("skilled", 0), dataset={})
+    with pytest.raises(ValueError, match="operator.skilled-told: the label 'skill' of .* has the classes reach, grasp"):
+        records(runs, "operator+skilled-told")
+    for record in records(runs, "operator+skilled"):
+        assert set(record.wished) == {-1}
+        assert set(record.assumed) <= {0, 1}
 
 
 def test_a_policy_without_labels_and_the_operator_alone_are_recorded_without_wishes(runs):
@@ -206,6 +218,18 @@ def test_a_film_shows_the_wish_what_is_done_and_the_belief(runs):
         assert bars == [False, True, False]
     done = [np.flatnonzero((row[1:] != row[:-1]).any((1, 2, 3))) + 1 for row in rows]
     assert [bool({*changed} & {at}) for changed, at in zip(done, (1, 5, 3), strict=True)] == [True] * 3
+
+
+def test_a_film_shows_what_was_wanted_before_and_after_a_change(runs):
+    """Episode 0 wants left and up, and up alone from the change on: left, which is done, is then unwanted."""
+    record = records(runs, "operator+mac", changes_mind=True, size=1)[0]
+    assert (record.intent, record.changed_at) == (("up",), CHANGE)
+    _, frames = render_scene(TaskEnvironment(DrawnTask()), ("operator+mac", record))
+    kept = dataclasses.replace(record, intent=("left", "up"), changed_at=None)
+    _, unchanged = render_scene(TaskEnvironment(DrawnTask()), ("operator+mac", kept))
+    wish = frames.shape[1] - 3 * ROW
+    np.testing.assert_array_equal(frames[: CHANGE - 1], unchanged[: CHANGE - 1])
+    assert (frames[CHANGE, wish:] != unchanged[CHANGE, wish:]).any()
 
 
 def test_without_a_belief_there_are_no_bars_and_an_unwanted_goal_done_is_shown_as_such():

@@ -130,6 +130,27 @@ def test_one_row_on_the_quick_path_answers_as_in_a_batch(settings):
             assert (together.assumed[row] == alone[row].assumed[0]).all()
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_class_that_is_ruled_out_need_not_be_heard(rows, monkeypatch):
+    policy = roughened("mac")
+    rule, random = policy.belief_rules[0], np.random.default_rng(2)
+    monkeypatch.setattr("mac_policy.policies.belief.IMPOSSIBLE", 0.25)
+    seen = torch.from_numpy(random.normal(2.0, 1.0, (rows, OBSERVATION)).astype(np.float32))
+    action = random.uniform(0.0, 0.5, (rows, ACTION)).astype(np.float32)
+    held = intent.inputs.Commanded(action, np.tile([True, False, True], (rows, 1)))
+    values, known = stepping.evidence(policy, held, rows)
+    given = values, known, policy.normalizer.observations(seen), policy.variables.frame(seen)
+    with torch.no_grad():
+        few, all_heard = (intent.hear(policy, 0, *given, every=every) for every in (False, True))
+    possible = rule.possible(few.prior)
+    assert not possible.all()  # some are ruled out here
+    np.testing.assert_allclose(few.command[possible], all_heard.command[possible], atol=1e-5)
+    assert (few.command != all_heard.command).any()
+    assert (all_heard.command != 0).all()
+    before = np.full((rows, 3), 1 / 3)
+    np.testing.assert_allclose(rule.update(before, few), rule.update(before, all_heard), atol=1e-6)
+
+
 # ---- a task that the label decides ----
 
 TASK = Label("task", ("up", "down", "none"))
@@ -254,6 +275,12 @@ def test_a_run_depends_on_its_labels(toy, tmp_path):
     )
     with pytest.raises(ValueError, match="labels_sha256"):
         train(make_policy("mac", TOY, small), other, settings, tmp_path / "run", quiet=True)
+    unlabelled = make_policy("mac", TOY._replace(labels=()), small)
+    with pytest.raises(ValueError, match=r"labels was .* and is now None"):
+        train(unlabelled, demos, settings, tmp_path / "run", quiet=True)
+    train(unlabelled, demos, settings, tmp_path / "other", quiet=True)
+    with pytest.raises(ValueError, match="labels was None and is now"):
+        train(make_policy("mac", TOY, small), demos, settings, tmp_path / "other", quiet=True)
 
 
 def test_unknown_labels_are_neither_shown_nor_asked_for(tmp_path):

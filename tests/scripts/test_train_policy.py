@@ -158,6 +158,16 @@ def test_training_has_every_setting_and_the_presets_those_that_differ():
     assert (paper["epochs"], paper["batch_size"], paper["optimizer"]) == (300, 4096, "adam")
 
 
+@pytest.mark.parametrize(
+    ("preset", "representation"),
+    [("quick", "auto"), ("few", "auto"), ("full", "auto")] + [(p, "relative") for p in ("relative", "intent", "paper")],
+)
+def test_a_preset_has_one_representation_for_all_kinds(preset, representation):
+    for kind in ("bc", "mac", "mac_path", "mac_paper", "ibc"):
+        config = composed("train_policy", f"preset={preset}", f"policy={kind}")
+        assert config[kind]["representation"] == representation
+
+
 @pytest.mark.parametrize("name", ["mac", "bc", "training", "minari", "kitchen-mixed"])
 def test_settings_are_listed_with_defaults_and_explanations(tmp_path, name):
     code, out, _ = run_here("train_policy", "--settings", name, cwd=tmp_path)

@@ -10,9 +10,10 @@ import functools
 import gc
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -58,7 +59,8 @@ def write_film(
     with naming(path):
         iio.imwrite(path, np.concatenate([frames, still]), fps=fps, macro_block_size=BLOCK)
         iio.imwrite(path.with_suffix(".png"), frames[len(frames) // 2])
-        write_gif(path.with_suffix(".gif"), frames[::GIF_EVERY], fps / GIF_EVERY)
+        some = frames[(len(frames) - 1) % GIF_EVERY :: GIF_EVERY]  # with the last one
+        write_gif(path.with_suffix(".gif"), some, fps / GIF_EVERY)
     return [path, path.with_suffix(".png"), path.with_suffix(".gif")]
 
 
@@ -83,25 +85,28 @@ def render_scene(make_env: TaskEnvironment, scene: tuple[str, EpisodeRecord]) ->
         space = env.action_space
         if not isinstance(space, spaces.Box):
             raise ValueError(f"only a Box of actions can be drawn, the environment has {space}")
-        env.reset(seed=record.seed, options={"intent": list(record.intent)} if record.intent else None)
+        stated = record.intent and record.changed_at is None
+        env.reset(seed=record.seed, options={"intent": list(record.intent)} if stated else None)
         reward, frames = 0.0, []
         for step, (action, mask) in enumerate(zip(record.actions, record.masks, strict=True)):
+            if step == record.changed_at:
+                env.get_wrapper_attr("want")(record.intent)
             _, gained, _, _, info = env.step(np.array(action, space.dtype))
             reward += float(gained)
             if step % make_env.task.film_every == 0 or step == len(record.actions) - 1:
                 panel = _panel(np.asarray(env.render()), title, reward, action, mask, space)
-                frames.append(_with_wishes(panel, make_env.task, record, step, info.get("completed", ())))
+                frames.append(_with_wishes(panel, make_env.task, record, step, info))
     return title, np.stack(frames)
 
 
-def _with_wishes(panel: Frames, task: Task, record: EpisodeRecord, step: int, completed: Collection[str]) -> Frames:
+def _with_wishes(panel: Frames, task: Task, record: EpisodeRecord, step: int, info: Mapping[str, Any]) -> Frames:
     """A panel with a row for each goal below, in episodes with an intent."""
     if not record.intent:
         return panel
     classes = task.labels[0].classes if task.labels else ()
     wish = classes[record.wished[step]] if record.wished and record.wished[step] >= 0 else None
     belief = dict(zip(classes, record.beliefs[step], strict=True)) if record.beliefs else {}
-    shown = Wishes(record.intent, completed, wish, belief)
+    shown = Wishes(info.get("intent", record.intent), info.get("completed", ()), wish, belief)
     return np.concatenate([panel, draw_wishes(task.goals, shown, panel.shape[1])])
 
 

@@ -49,6 +49,7 @@ def test_an_intent_may_be_of_one_task_or_of_all(size):
         ({"intent": "kettle"}, r"task\.intent must be .*list.*got 'kettle'|task\.intent must be .*'kettle'"),
         ({"intent": [3]}, r"task\.intent\[0\] must be a text, got 3"),
         ({"intent": [["kettle"]]}, r"task\.intent\[0\] must be a text"),
+        ({"intent": ["hinge cabinet", "slide cabinet"]}, r"opens the hinge cabinet first, whose door then blocks"),
         ({"wanted": 8}, r"task\.wanted=8 is more than the kitchen's 7 tasks: give fewer"),
         ({"wanted": 0}, r"task\.wanted must be a whole number of at least 1, got 0"),
     ],

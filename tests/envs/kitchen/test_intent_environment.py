@@ -117,6 +117,22 @@ def test_a_cooperative_operator_wants_the_nearest_task(env):
     assert kind.wanted() == [min(nearest, key=nearest.get)]
 
 
+def test_a_cooperative_operator_that_only_says_pursues_what_it_says(env):
+    said = []
+    for dims in (9, 0):
+        env.reset(seed=0, options={"intent": [TOP_BURNER, MICROWAVE]})
+        operator = TASK.expert([env], OperatorDims.parse(dims, 9), cooperative=True)
+        operator.reset(seeds=0)
+        wishes = []
+        for step in range(40):
+            command = operator(np.zeros(30))
+            assert dims or not command.mask.any()
+            wishes += operator.wanted()
+            env.step(np.sin(0.3 * step + np.arange(9)).astype(np.float32))
+        said.append(wishes)
+    assert said[0] == said[1]
+
+
 def test_without_an_intent_the_environment_is_the_kitchen(env):
     """The physics, the observation and the noise are those of the other kitchens."""
     plain = make(CANONICAL_ORDER, terminate_on_tasks_completed=False)
