@@ -261,7 +261,10 @@ def test_what_the_experiment_lacks_is_trained_by_one_command(tmp_path):
     with pytest.raises(CheckpointError) as error:
         make_teams(check_arms(list(KITCHEN.experiment.arms), runs), [0, 1], runs, commanding())
     (_, command) = str(error.value).splitlines()
-    assert command == f"  python scripts/train_policy.py -m task=kitchen-intent seed=0,1 preset=intent runs={tmp_path / 'none'}"
+    assert (
+        command
+        == f"  python scripts/train_policy.py -m task=kitchen-intent seed=0,1 preset=intent runs={tmp_path / 'none'}"
+    )
 
 
 def test_operators_that_a_task_cannot_have_are_refused_before_anything_is_rolled_out():
