@@ -158,7 +158,9 @@ def test_an_untold_policy_assumes_something_by_itself_and_is_compared_with_the_w
 def test_a_policy_with_another_label_is_not_told_and_acts_by_itself(runs):
     other = Spaces.of(OBSERVED, ACTED, labels=[Label("skill", ("reach", "grasp"))])
     save_policy(make_policy("mac", other, {"width": 8}, 0), runs.run_folder("skilled", 0), dataset={})
-    with pytest.raises(ValueError, match=r"operator.skilled-told: the label 'skill' of .* has the classes reach, grasp"):
+    with pytest.raises(
+        ValueError, match=r"operator.skilled-told: the label 'skill' of .* has the classes reach, grasp"
+    ):
         records(runs, "operator+skilled-told")
     for record in records(runs, "operator+skilled"):
         assert set(record.wished) == {-1}
