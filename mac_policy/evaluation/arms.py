@@ -236,12 +236,12 @@ def _commands(missing: Sequence[tuple[str, int]], runs: Runs) -> list[str]:
             name = runs.names.get(run, run)
             kind = run if run in POLICIES else read_config(next(runs.folder.glob(f"{run}-s*")))["policy"]
             wanted.setdefault(f" policy={kind}" + (f" name={name}" if name != kind else ""), set()).add(seed)
-    preset = runs.experiment.preset
-    where = f"{f' preset={preset}' if preset else ''}{'' if runs.root == Path('runs') else f' runs={runs.root}'}"
+    preset = "" if runs.experiment.preset is None else f" preset={runs.experiment.preset}"
+    where = "" if runs.root == Path("runs") else f" runs={runs.root}"
     start = command_words("train_policy", "train")
     return [
         f"{start}{' -m' if len(seeds) > 1 else ''} task={TASKS.typed(runs.task)}{what} "
-        f"seed={','.join(map(str, sorted(seeds)))}{where}"
+        f"seed={','.join(map(str, sorted(seeds)))}{preset}{where}"
         for what, seeds in wanted.items()
     ]
 
